@@ -1,0 +1,75 @@
+# `make demo` and `make test` do all set-up themselves: they need Python 3.11 or later and make, no more.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.run-$(shell cksum < pyproject.toml | tr -d ' ')
+DEV := $(VENV)/.dev-$(shell cksum < pyproject.toml | tr -d ' ')
+BENCH := $(VENV)/.bench-$(shell cksum < pyproject.toml | tr -d ' ')
+
+.PHONY: help demo test test-vllm test-all check lint types imports docs docs-check format bench clean
+
+help: ## list what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
+
+demo: $(RUN) ## the story: fetch two vLLM releases, plan the graft, write ./demo-out
+	@$(BIN)/python -m vllm_graft.workflows.demo demo-out
+
+test: $(DEV) ## every test that needs no torch
+	@$(BIN)/python -m pytest -m "not vllm"
+
+test-vllm: $(DEV) ## real vLLM on CPU: the named subset; builds its environments outside the tree
+	@$(BIN)/python -m pytest -m "vllm and not full"
+
+test-all: $(DEV) ## everything, the full matrices too
+	@$(BIN)/python -m pytest
+
+check: lint types imports docs-check ## what CI checks before it tests
+
+lint: $(DEV) ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(DEV) ## pyright, strict
+	@$(BIN)/pyright
+
+imports: $(DEV) ## which room may import which
+	@$(BIN)/lint-imports
+
+docs: $(DEV) ## regenerate the generated pages
+	@$(BIN)/python docs/generate.py
+
+docs-check: $(DEV) ## fail where a generated page is not what its source says
+	@$(BIN)/python docs/generate.py --check
+
+format: $(DEV) ## format and mend what can be mended
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+bench: $(BENCH) ## figures, as ratios measured in one run
+	@for script in bench/*.py; do $(BIN)/python $$script || exit $$?; done
+
+clean: ## remove what make made here
+	rm -rf $(VENV) demo-out
+
+# A virtual environment of our own. Debian splits venv from python3: then say what to install.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "vllm-graft needs Python 3.11 or later, but $(PYTHON) is $$($(PYTHON) -V 2>&1)."; \
+	  echo "help: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; } >&2
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "$(PYTHON) cannot make a virtual environment."; \
+	  echo "help: on Debian and Ubuntu, apt install python3-venv"; exit 1; } >&2
+
+$(RUN): | $(BIN)/python
+	@echo "setting up $(VENV) (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@rm -f $(VENV)/.run-*; touch $@
+
+$(DEV): | $(BIN)/python
+	@echo "setting up $(VENV) with the test tools (once)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@rm -f $(VENV)/.run-* $(VENV)/.dev-*; touch $@ $(RUN)
+
+$(BENCH): $(DEV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
