@@ -52,7 +52,11 @@ class NativeCode:
     extensions: tuple[str, ...] = ()
     """Importable extension modules, such as ``vllm._C``."""
     operators: frozenset[str] = frozenset()
-    """Names of torch operators that the binaries mention, without namespace, such as ``rms_norm``."""
+    """Names of torch operators that the binaries declare, without namespace, such as ``rms_norm``."""
+    schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Operator → its declarations; ``name() -> ()`` for an operator with arguments is a placeholder."""
+    binaries: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Path of each ``*.so`` → ``sha256=…`` in the form of RECORD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,11 @@ class Install:
     version: str
     """vLLM's own version string, which may be a development version."""
     digest: Digest
-    """Of all that the linker reads: paths and contents, in path order."""
+    """Of all that the linker reads: vLLM's ``*.py``, its METADATA and the operator schemas.
+
+    The same content has the same digest, whether it came as a wheel, from an index or in a folder;
+    RECORD and other distributions are not part of it.
+    """
     files: Files
     distributions: tuple[Distribution, ...] = ()
     interpreter: str | None = None
@@ -74,3 +82,5 @@ class Install:
     native: NativeCode = field(default_factory=NativeCode)
     record: Mapping[str, str] = field(default_factory=dict[str, str])
     """vLLM's own RECORD: path → ``sha256=…`` (urlsafe base64), empty where there is none."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of how it was found: editable, linked, without metadata."""

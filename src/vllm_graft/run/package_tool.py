@@ -1,0 +1,68 @@
+# Which pip is used, and how its configuration is recognised as the same. The configuration itself is pip's
+# affair: it is only digested, and the digest never leaves the cache.
+"""Finding the user's pip."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from vllm_graft.values.digest import Digest
+from vllm_graft.values.environment import Environment
+
+_CONFIGURING = (
+    "PIP_CONFIG_FILE",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_NO_INDEX",
+)
+
+
+def find_pip(environment: Environment) -> tuple[str, ...] | None:
+    """Give the beginning of an argv that runs pip; None where nothing can.
+
+    Order: pip of the interpreter that runs this program, pip on the PATH, pip as a tool of uv.
+    """
+    if environment.python and importlib.util.find_spec("pip") is not None:
+        return (environment.python, "-m", "pip")
+    path = environment.variables.get("PATH", os.defpath)
+    for name in ("pip3", "pip"):
+        if (found := shutil.which(name, path=path)) is not None:
+            return (found,)
+    if (found := shutil.which("uv", path=path)) is not None:
+        return (found, "tool", "run", "--quiet", "pip")
+    return None
+
+
+def pip_fingerprint(environment: Environment) -> str:
+    """Digest all that decides where pip looks: its variables and its configuration files.
+
+    Source: pip 25.3 documentation, "Configuration": locations and precedence.
+    """
+    variables = environment.variables
+    parts = [(name, value.encode()) for name in _CONFIGURING if (value := variables.get(name))]
+    for place in _configuration_files(environment):
+        try:
+            parts.append((str(place), place.read_bytes()))
+        except OSError:
+            continue
+    return str(Digest.of_parts(parts))
+
+
+def _configuration_files(environment: Environment) -> tuple[Path, ...]:
+    variables = environment.variables
+    home = Path(environment.home or "/nonexistent")
+    shared = variables.get("XDG_CONFIG_DIRS", "") or "/etc/xdg"
+    own = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
+    return (
+        *(Path(each) / "pip/pip.conf" for each in shared.split(":")),
+        Path("/etc/pip.conf"),
+        Path("/Library/Application Support/pip/pip.conf"),
+        home / "Library/Application Support/pip/pip.conf",
+        home / ".pip/pip.conf",
+        own / "pip/pip.conf",
+        Path(sys.prefix) / "pip.conf",
+        *((Path(named),) if (named := variables.get("PIP_CONFIG_FILE")) else ()),
+    )

