@@ -14,7 +14,7 @@ from vllm_graft.install.tree import PackedFiles, is_vllm_python
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.install import Distribution, Install, NativeCode
 
-_MAGIC = b"vllm-graft/install/1\n"
+_MAGIC = b"vllm-graft/install/2\n"
 UNKNOWN_VERSION = "unknown"
 """What a checkout without any sign of its version says; its layout then places it."""
 
@@ -157,7 +157,7 @@ def unpack(block: bytes, *, source: str, location: str) -> Install | None:
         location=location,
         version=head["version"],
         digest=Digest(head["digest"]),
-        files=PackedFiles(block[end:], [(path, length) for path, length in head["files"]]),
+        files=PackedFiles(block, head["files"], first=end),
         distributions=tuple(_distribution(each) for each in head["distributions"]),
         interpreter=head["interpreter"],
         native=NativeCode(

