@@ -15,6 +15,12 @@ except ImportError:  # a system without it has no second vllm-graft either, we h
     fcntl = None
 
 
+_EFFECTIVE = os.access in os.supports_effective_ids
+
+Folder = Path
+"""A folder of this machine: workflows hand it on and do not look inside."""
+
+
 def read_files(root: Path, paths: Iterable[str]) -> Mapping[str, bytes | None]:
     """Give the content of each path; None where there is no file.
 
@@ -85,7 +91,7 @@ def refuse_read_only(root: Path, paths: Iterable[str]) -> None:
             folder = folder.parent
         folders.add(folder)
     for folder in sorted(folders):
-        if not os.access(folder, os.W_OK | os.X_OK):
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
             raise BuildError(
                 f"{folder} cannot be written: it is read-only, or belongs to another user",
                 remedy="run as the user who owns this install, or apply to a copy of it",
@@ -136,3 +142,8 @@ def remove_bytecode(root: Path, path: str) -> None:
             compiled.unlink(missing_ok=True)
     with suppress(OSError):
         cache.rmdir()
+
+
+def resolved_folder(place: str) -> Folder:
+    """Give a folder of this machine, links resolved: what the user names may be a link."""
+    return Path(place).resolve()
