@@ -3,7 +3,7 @@
 """Choosing among the wheels that a release publishes."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -120,6 +120,18 @@ def choose_wheel(
     python = options.python or _python(wheel)
     told = _told(fits, Choice(wheel=wheel, platform=platform, python=python, told=""), options)
     return Choice(wheel=wheel, platform=platform, python=python, told=told)
+
+
+def equal_choices(
+    published: Sequence[PublishedWheel], source: PyPISource, choice: Choice
+) -> Iterator[tuple[SourceOptions, Choice]]:
+    """Give the other ways to ask that lead to the same wheel, each with the choice it leads to."""
+    for platform in dict.fromkeys((choice.platform, None)):
+        for python in (choice.python, None):
+            options = SourceOptions(platform=platform, python=python)
+            same = choose_wheel(published, source, options)
+            if same.wheel == choice.wheel:
+                yield options, same
 
 
 def _platform(tag: str) -> Platform | None:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from vllm_graft.values.digest import Digest
@@ -36,33 +37,54 @@ def find_pip(environment: Environment) -> tuple[str, ...] | None:
     return None
 
 
-def pip_fingerprint(environment: Environment) -> str:
-    """Digest all that decides where pip looks: its variables and its configuration files.
+def pip_fingerprint(variables: Mapping[str, str], files: Iterable[str]) -> str:
+    """Digest all that decides where pip looks: its variables and its configuration files."""
+    parts = [(name, value.encode()) for name in _CONFIGURING if (value := variables.get(name))]
+    parts.extend(("file", text.encode()) for text in files)
+    return str(Digest.of_parts(parts))
+
+
+def pip_configuration(environment: Environment) -> tuple[str, ...]:
+    """Read the configuration files that pip would read.
 
     Source: pip 25.3 documentation, "Configuration": locations and precedence.
     """
     variables = environment.variables
-    parts = [(name, value.encode()) for name in _CONFIGURING if (value := variables.get(name))]
-    for place in _configuration_files(environment):
-        try:
-            parts.append((str(place), place.read_bytes()))
-        except OSError:
-            continue
-    return str(Digest.of_parts(parts))
-
-
-def _configuration_files(environment: Environment) -> tuple[Path, ...]:
-    variables = environment.variables
     home = Path(environment.home or "/nonexistent")
     shared = variables.get("XDG_CONFIG_DIRS", "") or "/etc/xdg"
-    own = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
-    return (
+    return _texts(
         *(Path(each) / "pip/pip.conf" for each in shared.split(":")),
         Path("/etc/pip.conf"),
         Path("/Library/Application Support/pip/pip.conf"),
         home / "Library/Application Support/pip/pip.conf",
         home / ".pip/pip.conf",
-        own / "pip/pip.conf",
+        _own_configuration(environment) / "pip/pip.conf",
         Path(sys.prefix) / "pip.conf",
         *((Path(named),) if (named := variables.get("PIP_CONFIG_FILE")) else ()),
     )
+
+
+def uv_configuration(environment: Environment) -> tuple[str, ...]:
+    """Read the configuration files of uv, the one that counts first.
+
+    Source: uv 0.9 documentation, "Configuration files".
+    """
+    named = environment.variables.get("UV_CONFIG_FILE")
+    if named:
+        return _texts(Path(named))
+    return _texts(_own_configuration(environment) / "uv/uv.toml", Path("/etc/uv/uv.toml"))
+
+
+def _own_configuration(environment: Environment) -> Path:
+    own = environment.variables.get("XDG_CONFIG_HOME")
+    return Path(own) if own else Path(environment.home or "/nonexistent") / ".config"
+
+
+def _texts(*places: Path) -> tuple[str, ...]:
+    found: list[str] = []
+    for place in places:
+        try:
+            found.append(place.read_text("utf-8", errors="replace"))
+        except OSError:
+            continue
+    return tuple(found)

@@ -1,17 +1,29 @@
 # Fetching through the user's own pip. A release is asked for once: afterwards the cache answers, without a
 # network, as long as pip's configuration is the same; with another configuration the index is asked again, and
-# only if it cannot be reached does the cache answer.
+# only if it has no answer does the cache give one.
 """Open a release of the package index."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vllm_graft.errors import SourceError
+from vllm_graft.install.index_configuration import variables_for_pip
 from vllm_graft.install.pip import is_unreachable, plan_fetch, plan_listing
-from vllm_graft.install.wheel_choice import Choice, choose_wheel, parse_published
+from vllm_graft.install.wheel_choice import (
+    Choice,
+    PublishedWheel,
+    choose_wheel,
+    equal_choices,
+    parse_published,
+)
 from vllm_graft.run.archive import digest_wheel
 from vllm_graft.run.cache import Cache
-from vllm_graft.run.package_tool import find_pip, pip_fingerprint
+from vllm_graft.run.package_tool import (
+    find_pip,
+    pip_configuration,
+    pip_fingerprint,
+    uv_configuration,
+)
 from vllm_graft.run.process import run_command
 from vllm_graft.run.workspace import files_in, workspace
 from vllm_graft.values.digest import Digest
@@ -30,56 +42,67 @@ def open_release(
         SourceError: E310 to E312 nothing fits; E313 the index cannot be reached and nothing is cached; E314
             there is no pip; E315 pip could not fetch it.
     """
-    release = _Release(source=source, options=options, environment=environment, cache=cache)
-    if (known := release.known(same_configuration=True)) is not None:
+    files = pip_configuration(environment)
+    variables = variables_for_pip(
+        environment.variables, pip_files=files, uv_files=uv_configuration(environment)
+    )
+    index = _Index(
+        source=source,
+        environment=replace(environment, variables=variables),
+        cache=cache,
+        configuration=pip_fingerprint(variables, files),
+    )
+    if (known := index.known(options)) is not None:
         return known
-    with cache.lock(release.key):
-        if (known := release.known(same_configuration=True)) is not None:
+    with cache.lock(_key(source, options)):
+        if (known := index.known(options)) is not None:
             return known
-        return release.fetch()
+        return index.open(options)
+
+
+def _key(source: PyPISource, options: SourceOptions) -> str:
+    python = options.python
+    shown = f"{python[0]}.{python[1]}" if python else "any"
+    return f"{source} platform={options.platform or 'any'} python={shown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Release:
+class _Index:
     source: PyPISource
-    options: SourceOptions
     environment: Environment
     cache: Cache
+    configuration: str
+    """Digest of what decides where pip looks."""
 
-    @property
-    def key(self) -> str:
-        python = self.options.python
-        shown = f"{python[0]}.{python[1]}" if python else "any"
-        return f"{self.source} platform={self.options.platform or 'any'} python={shown}"
-
-    def known(self, *, same_configuration: bool) -> Install | None:
-        """Give what the cache has, if it was fetched as it would be now."""
-        pointer = self.cache.lookup("releases", self.key)
+    def known(self, options: SourceOptions, *, anywhere: bool = False) -> Install | None:
+        """Give what the cache has; ``anywhere``: even if it came from elsewhere than pip looks now."""
+        pointer = self.cache.lookup("releases", _key(self.source, options))
         if pointer is None:
             return None
-        if same_configuration and pointer.get("configuration") != self._configuration():
+        if not anywhere and pointer.get("configuration") != self.configuration:
             return None
         try:
             wheel = Digest.parse(pointer.get("wheel", ""))
         except ValueError:
             return None
         install = self._from_cache(wheel, pointer.get("file", ""))
-        if install is not None and pointer.get("told"):
-            self.cache.console.tell(f"{self.source}: reading {pointer['told']}")
+        if install is not None:
+            self._tell_choice(pointer.get("told", ""))
         return install
 
-    def fetch(self) -> Install:
-        """Ask the index, fetch, read, keep."""
-        fallback = self.known(same_configuration=False)
+    def open(self, options: SourceOptions) -> Install:
+        """Ask the index, fetch, read, keep; where that fails, take any copy that fits."""
+        has_copy = self.cache.lookup("releases", _key(self.source, options)) is not None
         try:
-            return self._fetch(patient=fallback is None)
+            return self._fetch(options, patient=not has_copy)
         except SourceError as error:
-            if fallback is None or error.code not in {"E313", "E314"}:
+            copy = self.known(options, anywhere=True)
+            if copy is None:
                 raise
-            self.cache.console.tell(f"{self.source}: {error.what}; the copy in the cache is used")
-            return fallback
+            self.cache.console.tell(f"{error.what}; the copy in the cache is used")
+            return copy
 
-    def _fetch(self, *, patient: bool) -> Install:
+    def _fetch(self, options: SourceOptions, *, patient: bool) -> Install:
         pip = find_pip(self.environment)
         if pip is None:
             raise SourceError(
@@ -88,9 +111,9 @@ class _Release:
                 code="E314",
             )
         with workspace() as folder:
-            choice = self._choose(pip, folder, patient=patient)
-            if choice.told:
-                self.cache.console.tell(f"{self.source}: reading {choice.told}")
+            published = self._published(pip, folder, patient=patient)
+            choice = choose_wheel(published, self.source, options)
+            self._tell_choice(choice.told)
             self.cache.console.tell(f"{self.source}: fetching {choice.wheel.file}")
             wheel_path = self._download(pip, choice, folder)
             wheel = digest_wheel(wheel_path)
@@ -98,10 +121,13 @@ class _Release:
             if install is None:
                 install = read_wheel(wheel_path, source=str(self.source))
                 keep(self.cache, wheel, install)
-        self.cache.remember("releases", self.key, self._pointer(choice, wheel))
+        for answered, same in equal_choices(published, self.source, choice):
+            self.cache.remember("releases", _key(self.source, answered), self._pointer(same, wheel))
         return replace(install, location=choice.wheel.file)
 
-    def _choose(self, pip: "tuple[str, ...]", folder: str, *, patient: bool) -> Choice:
+    def _published(
+        self, pip: tuple[str, ...], folder: str, *, patient: bool
+    ) -> tuple[PublishedWheel, ...]:
         variables = self.environment.variables
         asked = plan_listing(pip, self.source, variables, folder=folder, patient=patient)
         answer = run_command(asked, variables=variables)
@@ -109,14 +135,14 @@ class _Release:
         published = parse_published(told, self.source.name)
         if not published and is_unreachable(told):
             raise SourceError(
-                f"the package index cannot be reached to fetch {self.source}, and the cache has no copy",
-                remedy="Connect, or see `pip config list` for index, proxy and certificate;"
-                " without a network, give wheel:FILE.whl or path:DIR.",
+                f"the package index cannot be reached to fetch {self.source}",
+                remedy="The cache has no copy. Connect, or see `pip config list` for index, proxy and"
+                " certificate; without a network, give wheel:FILE.whl or path:DIR.",
                 code="E313",
             )
-        return choose_wheel(published, self.source, self.options)
+        return published
 
-    def _download(self, pip: "tuple[str, ...]", choice: Choice, folder: str) -> str:
+    def _download(self, pip: tuple[str, ...], choice: Choice, folder: str) -> str:
         command = plan_fetch(pip, self.source, choice, folder)
         ended = run_command(command, variables=self.environment.variables)
         wheels = files_in(folder, ".whl")
@@ -138,8 +164,9 @@ class _Release:
             "wheel": str(wheel),
             "file": choice.wheel.file,
             "told": choice.told,
-            "configuration": self._configuration(),
+            "configuration": self.configuration,
         }
 
-    def _configuration(self) -> str:
-        return pip_fingerprint(self.environment)
+    def _tell_choice(self, told: str) -> None:
+        if told:
+            self.cache.console.tell(f"{self.source}: reading the wheel for {told}")
