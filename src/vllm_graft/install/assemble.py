@@ -14,7 +14,7 @@ from vllm_graft.install.tree import PackedFiles, is_vllm_python
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.install import Distribution, Install, NativeCode
 
-_MAGIC = b"vllm-graft/install/2\n"
+_MAGIC = b"vllm-graft/install/3\n"
 UNKNOWN_VERSION = "unknown"
 """What a checkout without any sign of its version says; its layout then places it."""
 

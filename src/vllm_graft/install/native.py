@@ -1,5 +1,5 @@
 # Which torch operators a binary declares, read from its bytes. Operators are registered with a schema that the
-# compiler keeps as a C string, `rms_norm(Tensor! out, Tensor input, …) -> ()`, so a search for `) -> ` and a
+# compiler keeps as a C string, `rms_norm(Tensor! out, Tensor input, …) -> ()`, so a search for `->` and a
 # strict look at the string around each hit finds them without parsing ELF and without loading anything.
 """Operators and extension modules of a binary."""
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-_ARROW = b") -> "
+_ARROW = b"->"
 _LONGEST = 16_384
 """No schema is longer; also what is kept of one piece in front of the next."""
 
@@ -25,7 +25,7 @@ _SCHEMA = re.compile(
     rb"\(\s*(?:\*\s*,\s*)?(?:" + _TYPE + rb"[^\0]*)?\)\s*->\s*(?:" + _TYPE + rb"|\()[^\0]*",
     re.DOTALL,
 )
-_INIT = re.compile(rb"PyInit_([A-Za-z_]\w*)\0")
+_INIT = re.compile(rb"(?<![A-Za-z0-9_])PyInit_([A-Za-z_]\w*)\0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

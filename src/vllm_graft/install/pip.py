@@ -45,7 +45,7 @@ def plan_listing(
     return Command(
         argv=(
             *pip, "download", "-vv", "--no-deps", "--only-binary", ":all:", "--no-input",
-            "--disable-pip-version-check", "--no-python-version-warning",
+            "--disable-pip-version-check",
             "--platform", _NO_PLATFORM, "--python-version", "3.12", "--dest", folder,
             *_retries(variables, patient=patient), source.name,
         ),
@@ -82,3 +82,8 @@ def _retries(variables: Mapping[str, str], *, patient: bool) -> tuple[str, ...]:
 def is_unreachable(told: str) -> bool:
     """Tell whether pip could not reach an index, as opposed to finding nothing there."""
     return any(sign in told for sign in _UNREACHABLE)
+
+
+def is_no_match(told: str) -> bool:
+    """Tell whether pip looked and found nothing that fits: what a listing always ends with."""
+    return "No matching distribution found" in told

@@ -33,7 +33,8 @@ def find_pip(environment: Environment) -> tuple[str, ...] | None:
         if (found := shutil.which(name, path=path)) is not None:
             return (found,)
     if (found := shutil.which("uv", path=path)) is not None:
-        return (found, "tool", "run", "--quiet", "pip")
+        own = ("--python", environment.python) if environment.python else ()
+        return (found, "tool", "run", "--quiet", *own, "pip")
     return None
 
 

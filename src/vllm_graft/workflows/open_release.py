@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vllm_graft.errors import SourceError
 from vllm_graft.install.index_configuration import variables_for_pip
-from vllm_graft.install.pip import is_unreachable, plan_fetch, plan_listing
+from vllm_graft.install.pip import is_no_match, is_unreachable, plan_fetch, plan_listing
 from vllm_graft.install.wheel_choice import (
     Choice,
     PublishedWheel,
@@ -139,6 +139,13 @@ class _Index:
                 remedy="The cache has no copy. Connect, or see `pip config list` for index, proxy and"
                 " certificate; without a network, give wheel:FILE.whl or path:DIR.",
                 code="E313",
+            )
+        if not published and not is_no_match(told):
+            raise SourceError(
+                f"pip could not be asked what {self.source.name} publishes"
+                f" (exit status {answer.status}):\n{answer.last_lines()}",
+                remedy=f"See what this says: {' '.join(asked.argv)}",
+                code="E315",
             )
         return published
 
