@@ -1,0 +1,104 @@
+# For a pull request: the same view, as tables, whole.
+"""A plan as Markdown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from vllm_graft.report.plan_view import KINDS, PlanView, changed_lines, line_count
+from vllm_graft.values.plan import PlanSource
+
+
+def render_plan_markdown(view: PlanView) -> str:
+    """Give the whole plan except texts and diffs."""
+    plan = view.plan
+    lines = [
+        f"# Graft of {view.headline}",
+        "",
+        f"From {_install(plan.donor)} into {_install(plan.base)}{_with(plan.features)}.",
+        "",
+        f"**{plan.verdict}**: {view.sentence}",
+    ]
+    sections: Sequence[tuple[str, Sequence[str], Iterable[Sequence[object]]]] = (
+        (
+            "New files",
+            ("path", "lines", "what", "why"),
+            (
+                (f"`{module.path}`", line_count(module.text), KINDS[module.kind], module.why)
+                for module in plan.modules
+            ),
+        ),
+        (
+            "Edited files",
+            ("path", "added", "removed", "why"),
+            ((f"`{edit.path}`", *changed_lines(edit), "; ".join(edit.why)) for edit in plan.edits),
+        ),
+        (
+            "References",
+            ("number", "resolution", "meaning"),
+            view.references,
+        ),
+        (
+            "Repairs",
+            ("file", "what was changed"),
+            ((f"`{module.path}`", text) for module, texts in view.repairs for text in texts),
+        ),
+        (
+            "Edit sites",
+            ("donor line", "names", "kind", "decision", "reason"),
+            (
+                (
+                    f"`{site.path}:{site.line}`",
+                    f"`{site.identifier}`",
+                    site.kind,
+                    site.decision,
+                    site.reason,
+                )
+                for site in plan.sites
+            ),
+        ),
+        (
+            "Dependencies",
+            ("distribution", "decision", "found", "wanted", "reason"),
+            (
+                (each.name, each.decision, each.found or "none", each.wanted or "any", each.reason)
+                for each in plan.dependencies
+            ),
+        ),
+        (
+            "Findings",
+            ("severity", "code", "where", "wanted", "found", "what to do"),
+            (
+                (group.severity, group.code, f"`{each.site}`", each.wanted, each.found, each.remedy)
+                for group in view.groups
+                for each in group.findings
+            ),
+        ),
+        (
+            "Proof",
+            ("rung", "outcome", "on"),
+            ((rung.name, rung.outcome, rung.on) for rung in plan.rungs),
+        ),
+    )
+    for title, head, rows in sections:
+        lines += _table(title, head, rows)
+    return "\n".join(lines) + "\n"
+
+
+def _install(source: PlanSource) -> str:
+    return f"vLLM {source.version} (`{source.source}`)"
+
+
+def _with(features: Sequence[str]) -> str:
+    return f", with {', '.join(features)}" if features else ""
+
+
+def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    written = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    if written:
+        yield from ("", f"## {title}", "")
+        yield f"| {' | '.join(head)} |"
+        yield f"|{' --- |' * len(head)}"
+        yield from written
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")

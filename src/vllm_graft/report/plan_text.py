@@ -1,0 +1,140 @@
+# For a person at a terminal who sees a plan for the first time: what moves, where to, what was repaired, what to look
+# at, what is proven. Long lists are cut here and whole in the HTML report.
+"""A plan as text."""
+
+import textwrap
+from collections.abc import Iterator
+
+from vllm_graft.report.ink import Ink
+from vllm_graft.report.plan_view import (
+    KINDS,
+    FindingGroup,
+    PlanView,
+    changed_lines,
+    count,
+    line_count,
+)
+
+_SHOWN = 4
+_WIDTH = 100
+
+
+def render_plan_text(view: PlanView, ink: Ink) -> str:
+    """Give the summary of a plan."""
+    plan = view.plan
+    lines = [
+        ink.mark("bold", f"Graft of {view.headline}"),
+        f"  from  vLLM {plan.donor.version:12} {ink.mark('dim', plan.donor.source)}",
+        f"  into  vLLM {plan.base.version:12} {ink.mark('dim', plan.base.source)}",
+    ]
+    if plan.features:
+        lines.append(f"  with  {', '.join(plan.features)}")
+    lines += ["", *_wrapped(f"Verdict: {ink.verdict(plan.verdict)}. {view.sentence}", "")]
+    for title, body in (
+        (f"What moves: {count(len(plan.modules), 'new file')}", _modules(view, ink)),
+        (f"What is edited: {count(len(plan.edits), 'file')} of the base", _edits(view, ink)),
+        (_references_title(view), _references(view, ink)),
+        ("What was repaired on the way", _repairs(view, ink)),
+        (_sites_title(view), _sites(view, ink)),
+        ("Dependencies", _dependencies(view, ink)),
+        ("Findings", _findings(view, ink)),
+        ("How far this is proven", _rungs(view, ink)),
+    ):
+        shown = list(body)
+        if shown:
+            lines += ["", ink.mark("bold", title), *shown]
+    return "\n".join(lines) + "\n"
+
+
+def _modules(view: PlanView, ink: Ink) -> Iterator[str]:
+    for module in view.plan.modules:
+        size = f"{line_count(module.text)} lines"
+        yield f"  {module.path}  {ink.mark('dim', f'{size}, {KINDS[module.kind]}')}"
+
+
+def _edits(view: PlanView, ink: Ink) -> Iterator[str]:
+    for edit in view.plan.edits:
+        added, removed = changed_lines(edit)
+        sizes = f"{ink.mark('green', f'+{added}')} {ink.mark('red', f'-{removed}')}"
+        yield f"  {edit.path}  {sizes}"
+        yield from _few(edit.why, "    ", ink)
+
+
+def _references_title(view: PlanView) -> str:
+    total = sum(number for number, _, _ in view.references)
+    return f"How the {count(total, 'reference')} of the donor's code to vLLM are satisfied"
+
+
+def _references(view: PlanView, ink: Ink) -> Iterator[str]:
+    for number, kind, meaning in view.references:
+        yield f"  {number:5}  {kind:10} {ink.mark('dim', meaning)}"
+
+
+def _repairs(view: PlanView, ink: Ink) -> Iterator[str]:
+    for module, rewrites in view.repairs:
+        yield f"  {module.path}"
+        yield from _few(rewrites, "    ", ink)
+
+
+def _sites_title(view: PlanView) -> str:
+    counts = ", ".join(f"{len(sites)} {decision}" for decision, sites in view.sites.items())
+    return f"Places outside the model's files that name it: {counts or 'none'}"
+
+
+def _sites(view: PlanView, ink: Ink) -> Iterator[str]:
+    for decision in ("refuse", "transplant"):
+        found = view.sites.get(decision, ())
+        told = list(
+            dict.fromkeys(f"{decision}: {site.path} ({site.kind}): {site.reason}" for site in found)
+        )
+        yield from _few(told, "  ", ink, shown=8)
+
+
+def _dependencies(view: PlanView, ink: Ink) -> Iterator[str]:
+    for decision in view.plan.dependencies:
+        found = decision.found or "none"
+        head = f"  {decision.decision:8} {decision.name} {found}, wanted {decision.wanted or 'any'}"
+        yield f"{head}  {ink.mark('dim', decision.reason)}"
+
+
+def _findings(view: PlanView, ink: Ink) -> Iterator[str]:
+    for group in view.groups:
+        yield from _group(group, ink)
+
+
+def _group(group: FindingGroup, ink: Ink) -> Iterator[str]:
+    times = f" ({len(group.findings)} times)" if len(group.findings) > 1 else ""
+    yield f"  {ink.verdict(group.severity)} {ink.mark('bold', group.code)} {group.title}{times}"
+    shown = len(group.findings) if group.severity == "blocked" else _SHOWN
+    for finding in group.findings[:shown]:
+        yield f"    {ink.mark('blue', str(finding.site))}"
+        yield from _wrapped(f"wanted {finding.wanted}; found {finding.found}", "      ")
+        yield from _wrapped(f"help: {finding.remedy}", "      ")
+    if (more := len(group.findings) - shown) > 0:
+        yield ink.mark("dim", f"    and {more} more: see the report")
+
+
+def _rungs(view: PlanView, ink: Ink) -> Iterator[str]:
+    for rung in view.plan.rungs:
+        padding = " " * (8 - len(rung.outcome))
+        yield f"  {rung.name:14} {ink.verdict(rung.outcome)}{padding} {ink.mark('dim', rung.on)}"
+
+
+def _few(
+    told: "tuple[str, ...] | list[str]", indent: str, ink: Ink, shown: int = _SHOWN
+) -> Iterator[str]:
+    for sentence in told[:shown]:
+        yield from _wrapped(f"- {sentence}", indent)
+    if (more := len(told) - shown) > 0:
+        yield ink.mark("dim", f"{indent}- and {more} more")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,125 @@
+# What the renderings of a plan have in common: counts, groups and sentences. Text, Markdown and HTML say the same
+# because they read the same view.
+"""A plan, arranged for reading."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vllm_graft.report.rules import Rule
+from vllm_graft.values.finding import Finding
+from vllm_graft.values.plan import Edit, EditSite, GraftedModule, GraftPlan, Verdict
+
+RESOLUTIONS: Mapping[str, str] = {
+    "identical": "the base has the same code",
+    "changed": "same name, other body: every use was checked against the base's version",
+    "moved": "the base has it elsewhere; the import was rewritten",
+    "grafted": "comes along as a file",
+    "extracted": "comes along as a single definition",
+    "derived": "the base's own class, with the donor's methods on top",
+    "adapted": "the use was rewritten to what the base has",
+    "blocked": "nothing satisfies it",
+}
+"""Resolution → what it means, in the order from harmless to not."""
+
+KINDS: Mapping[str, str] = {
+    "donor": "at its own path",
+    "beside": "beside the base's version",
+    "extracted": "definitions that the base lacks",
+}
+
+_SEVERITIES = ("blocked", "review", "note")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingGroup:
+    """All findings of one code and severity."""
+
+    code: str
+    severity: str
+    title: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """What a reader wants to know, in the order of the question."""
+
+    plan: GraftPlan
+    headline: str
+    sentence: str
+    """The verdict in words."""
+    references: tuple[tuple[int, str, str], ...]
+    """Count, resolution, meaning."""
+    repairs: tuple[tuple[GraftedModule, tuple[str, ...]], ...]
+    """Modules whose text was changed, with what was changed."""
+    sites: Mapping[str, tuple[EditSite, ...]]
+    """Decision → sites."""
+    groups: tuple[FindingGroup, ...]
+    """Worst first."""
+
+
+def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
+    """Arrange a plan."""
+    groups = _groups(plan.findings, rules)
+    return PlanView(
+        plan=plan,
+        headline=", ".join(plan.architectures),
+        sentence=verdict_sentence(plan.verdict, plan.findings),
+        references=tuple(
+            (plan.reference_counts[kind], kind, meaning)
+            for kind, meaning in RESOLUTIONS.items()
+            if plan.reference_counts.get(kind)
+        ),
+        repairs=tuple((module, module.rewrites) for module in plan.modules if module.rewrites),
+        sites={
+            decision: found
+            for decision in ("transplant", "present", "not-needed", "refuse")
+            if (found := tuple(site for site in plan.sites if site.decision == decision))
+        },
+        groups=groups,
+    )
+
+
+def verdict_sentence(verdict: Verdict, findings: Sequence[Finding]) -> str:
+    """Say what the verdict means for the reader."""
+    counts = {name: sum(each.severity == name for each in findings) for name in _SEVERITIES}
+    if verdict == "ok":
+        return "Everything that the donor's code needs is there."
+    if verdict == "review":
+        return (
+            f"Nothing stands against it, but {count(counts['review'], 'thing')} cannot be"
+            " decided by reading alone: see the findings."
+        )
+    return f"It cannot work as it is: {count(counts['blocked'], 'obstacle')}, see the findings."
+
+
+def count(number: int, noun: str) -> str:
+    """Give ``1 file`` or ``3 files``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def changed_lines(edit: Edit) -> tuple[int, int]:
+    """Count the lines that an edit adds and removes."""
+    body = [line for line in edit.diff.splitlines() if not line.startswith(("+++", "---"))]
+    return sum(line[:1] == "+" for line in body), sum(line[:1] == "-" for line in body)
+
+
+def line_count(text: str) -> int:
+    """Count the lines of a file."""
+    return text.count("\n") + (not text.endswith("\n") and bool(text))
+
+
+def _groups(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> tuple[FindingGroup, ...]:
+    grouped: dict[tuple[int, str], list[Finding]] = {}
+    for finding in findings:
+        key = (_SEVERITIES.index(finding.severity), finding.code)
+        grouped.setdefault(key, []).append(finding)
+    return tuple(
+        FindingGroup(
+            code=code,
+            severity=_SEVERITIES[rank],
+            title=rules[code].title if code in rules else code,
+            findings=tuple(group),
+        )
+        for (rank, code), group in sorted(grouped.items())
+    )
