@@ -25,7 +25,8 @@ from vllm_graft.values.codec import encode_plan, plan_digest
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.plan import GraftPlan
-from vllm_graft.workflows.apply import ApplyReceipt, ApplyRequest, run_apply
+from vllm_graft.values.receipt import ApplyReceipt
+from vllm_graft.workflows.apply import ApplyRequest, run_apply
 
 Snapshot = dict[str, bytes | None]
 

@@ -4,7 +4,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
@@ -25,10 +24,9 @@ from vllm_graft.values.digest import Digest
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import GraftPlan
+from vllm_graft.values.receipt import ApplyReceipt
 from vllm_graft.values.source import PathSource
 from vllm_graft.workflows.open_source import open_install
-
-Outcome = Literal["applied", "already applied", "reverted", "nothing to revert"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +38,6 @@ class ApplyRequest:
     """A site-packages, a virtual environment or a checkout."""
     revert: bool = False
     dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyReceipt:
-    """What was done, or with ``dry_run`` what would have been."""
-
-    outcome: Outcome
-    dry_run: bool
-    root: str
-    """The folder that holds ``vllm/``."""
-    plan: Digest
-    added: tuple[str, ...] = ()
-    edited: tuple[str, ...] = ()
-    recovered: tuple[Digest, ...] = ()
-    """Plans that an earlier run was ended in the middle of, and that were undone first."""
-    same_base: bool = True
-    """Whether the install was, file for file, the base that was planned for."""
 
 
 def read_plan(path: str) -> GraftPlan:

@@ -1,0 +1,108 @@
+# One function a verb: parsed words → request value → workflow → (what goes to stdout, exit status).
+"""The verbs."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from vllm_graft.report.form import Form
+from vllm_graft.run.console import Console
+from vllm_graft.values.environment import Environment
+from vllm_graft.values.source import SourceOptions, parse_platform, parse_python, parse_source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What holds for every verb."""
+
+    form: Form
+    quiet: bool
+    colour: bool
+    variables: Mapping[str, str]
+    err: TextIO
+
+    @property
+    def console(self) -> Console:
+        """Give where the story goes."""
+        return Console(stream=self.err, quiet=self.quiet)
+
+    @property
+    def environment(self) -> Environment:
+        """Give the surroundings as the workflows take them."""
+        try:
+            home = str(Path.home())
+        except RuntimeError:  # no HOME and no entry in the user database, as in some containers
+            home = ""
+        return Environment(variables=self.variables, home=home, python=sys.executable)
+
+
+Result = tuple[str, int]
+
+
+def _explain(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.workflows.explain import explain
+
+    return explain(words.code, setting.form), 0
+
+
+def _plan(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.plan import render_nothing_to_do, render_plan
+    from vllm_graft.workflows.explain import read_rules
+    from vllm_graft.workflows.plan import PlanOutputs, PlanRequest, run_plan, write_outputs
+
+    planned = run_plan(
+        PlanRequest(
+            base=parse_source(words.base),
+            donor=parse_source(words.donor),
+            architectures=tuple(words.architectures),
+            model=words.model,
+            features=tuple(words.features),
+            options=_options(words),
+        ),
+        environment=setting.environment,
+        console=setting.console,
+    )
+    if planned.plan is None:
+        return render_nothing_to_do(planned.base, planned.present, setting.form), 0
+    outputs = PlanOutputs(
+        plan=words.output, diff=words.diff, report=words.report, overlay=words.overlay
+    )
+    for name in write_outputs(planned, outputs):
+        setting.console.tell(f"wrote {name}")
+    fails = ("blocked",) if words.fail_on == "blocked" else ("review", "blocked")
+    result = render_plan(planned.plan, read_rules(), setting.form, colour=setting.colour)
+    return result, int(planned.plan.verdict in fails)
+
+
+def _apply(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.receipt import render_receipt
+    from vllm_graft.workflows.apply import ApplyRequest, run_apply
+
+    receipt = run_apply(
+        ApplyRequest(
+            plan_file=words.plan,
+            directory=words.directory,
+            revert=words.revert,
+            dry_run=words.dry_run,
+        ),
+        environment=setting.environment,
+        console=setting.console,
+    )
+    return render_receipt(receipt, setting.form), 0
+
+
+def _options(words: argparse.Namespace) -> SourceOptions:
+    return SourceOptions(
+        platform=parse_platform(words.platform) if words.platform else None,
+        python=parse_python(words.python) if words.python else None,
+    )
+
+
+VERBS: Mapping[str, Callable[[argparse.Namespace, Setting], Result]] = {
+    "plan": _plan,
+    "apply": _apply,
+    "explain": _explain,
+}

@@ -1,0 +1,231 @@
+# One file, no script, nothing fetched: it opens from a disk, a CI artefact or a mail, in light and dark. The same
+# view as the text, whole, with every new file and edit unfolded on request.
+"""A plan as one self-contained HTML page."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from vllm_graft.report.plan_view import KINDS, PlanView, changed_lines, count, line_count
+from vllm_graft.values.digest import Digest
+from vllm_graft.values.plan import PlanSource
+
+
+def render_plan_html(view: PlanView, digest: Digest, style: str) -> str:
+    """Give the page; ``digest`` is the plan's, ``style`` the style sheet."""
+    plan = view.plan
+    body = "\n".join(
+        (
+            _head(view),
+            _tiles(view),
+            _section("Findings", _findings(view), "Nothing was found that speaks against it."),
+            _section("New files", _modules(view), "None."),
+            _section("Edits of base files", _edits(view), "None."),
+            _section("References", _references(view), "None."),
+            _section("Edit sites", _sites(view), "None: nothing outside its files names it."),
+            _section("Dependencies", _dependencies(view), "Nothing is decided about them."),
+            _section("Proof", _rungs(view), "None."),
+        )
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>Graft of {escape(view.headline)}</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n"
+        f"<footer>plan {escape(str(digest))} · schema {escape(plan.schema)}</footer>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def _head(view: PlanView) -> str:
+    plan = view.plan
+    names = "".join(f"<li>{_code(name)}</li>" for name in plan.architectures)
+    features = "".join(f'<li class="feature">{escape(name)}</li>' for name in plan.features)
+    return (
+        f'<header>\n<p class="kicker">vllm-graft plan</p>\n'
+        f"<h1>{escape(plan.donor.version)} <span>into</span> {escape(plan.base.version)}</h1>\n"
+        f'<ul class="names">{names}{features}</ul>\n'
+        f'<p class="verdict {plan.verdict}"><strong>{plan.verdict}</strong> {escape(view.sentence)}</p>\n'
+        f"{_sources(plan.donor, plan.base)}</header>"
+    )
+
+
+def _sources(donor: PlanSource, base: PlanSource) -> str:
+    rows = "".join(
+        f"<tr><th>{role}</th><td>{_code(each.source)}</td><td>vLLM {escape(each.version)}</td>"
+        f'<td class="digest">{escape(str(each.digest)[:19])}…</td></tr>'
+        for role, each in (("donor", donor), ("base", base))
+    )
+    return f'<table class="sources">{rows}</table>\n'
+
+
+def _tiles(view: PlanView) -> str:
+    plan = view.plan
+    total = sum(number for number, _, _ in view.references)
+    tiles = (
+        (len(plan.modules), "new files", f"{sum(line_count(m.text) for m in plan.modules)} lines"),
+        (
+            len(plan.edits),
+            "base files edited",
+            f"{sum(changed_lines(e)[0] for e in plan.edits)} lines added",
+        ),
+        (total, "references", f"{plan.reference_counts.get('identical', 0)} identical in the base"),
+        (len(plan.sites), "edit sites", f"{len(view.sites.get('transplant', ()))} carried over"),
+        (len(plan.findings), "findings", f"{count(len(view.groups), 'kind')}"),
+    )
+    inner = "".join(
+        f"<li><b>{number}</b> {escape(what)}<small>{escape(more)}</small></li>"
+        for number, what, more in tiles
+    )
+    return f'<ul class="tiles">{inner}</ul>'
+
+
+def _section(title: str, body: str, otherwise: str) -> str:
+    return (
+        f"<section>\n<h2>{escape(title)}</h2>\n{body or f'<p>{escape(otherwise)}</p>'}\n</section>"
+    )
+
+
+def _findings(view: PlanView) -> str:
+    parts: list[str] = []
+    for group in view.groups:
+        rows = _table(
+            ("where", "wanted", "found", "what to do"),
+            (
+                (
+                    _code(str(each.site)),
+                    escape(each.wanted),
+                    escape(each.found),
+                    escape(each.remedy),
+                )
+                for each in group.findings
+            ),
+        )
+        opened = " open" if group.severity == "blocked" else ""
+        parts.append(
+            f'<details{opened}><summary><span class="badge {group.severity}">{group.severity}</span>'
+            f"<b>{escape(group.code)}</b> {escape(group.title)}"
+            f'<span class="count">{len(group.findings)}</span></summary>{rows}</details>'
+        )
+    return "\n".join(parts)
+
+
+def _modules(view: PlanView) -> str:
+    parts: list[str] = []
+    for module in view.plan.modules:
+        rewrites = "".join(f"<li>{escape(text)}</li>" for text in module.rewrites)
+        listed = f'<ul class="rewrites">{rewrites}</ul>' if rewrites else ""
+        parts.append(
+            f"<details><summary>{_code(module.path)}"
+            f'<span class="meta">{line_count(module.text)} lines, {KINDS[module.kind]}</span>'
+            f"</summary><p>{escape(module.why)}</p>{listed}"
+            f"<pre>{escape(module.text)}</pre></details>"
+        )
+    return "\n".join(parts)
+
+
+def _edits(view: PlanView) -> str:
+    parts: list[str] = []
+    for edit in view.plan.edits:
+        added, removed = changed_lines(edit)
+        why = "".join(f"<li>{escape(text)}</li>" for text in edit.why)
+        parts.append(
+            f"<details><summary>{_code(edit.path)}"
+            f'<span class="meta"><ins>+{added}</ins> <del>&minus;{removed}</del></span></summary>'
+            f'<ul class="rewrites">{why}</ul><pre class="diff">{_diff(edit.diff)}</pre></details>'
+        )
+    return "\n".join(parts)
+
+
+def _diff(diff: str) -> str:
+    tags = {"+": "ins", "-": "del", "@": "i"}
+    lines: list[str] = []
+    for line in diff.split("\n"):
+        tag = None if line.startswith(("+++", "---")) else tags.get(line[:1])
+        lines.append(f"<{tag}>{escape(line)}</{tag}>" if tag else escape(line))
+    return "\n".join(lines)
+
+
+def _references(view: PlanView) -> str:
+    total = sum(number for number, _, _ in view.references) or 1
+    bars = "".join(
+        f'<tr><td class="number">{number}</td><th>{escape(kind)}</th>'
+        f'<td class="bar"><span style="width:{100 * number / total:.1f}%"></span></td>'
+        f"<td>{escape(meaning)}</td></tr>"
+        for number, kind, meaning in view.references
+    )
+    summary = f'<table class="bars">{bars}</table>' if bars else ""
+    rows = _table(
+        ("name in the donor", "resolution", "satisfied by", "why", "used first at"),
+        (
+            (
+                _code(each.target),
+                escape(each.resolution),
+                _code(each.satisfied_by) if each.satisfied_by else "",
+                escape(each.reason),
+                _code(str(each.site)),
+            )
+            for each in view.plan.references
+        ),
+    )
+    listed = count(len(view.plan.references), "reference")
+    return f"{summary}<details><summary>{listed} that are not identical</summary>{rows}</details>"
+
+
+def _sites(view: PlanView) -> str:
+    return _table(
+        ("donor line", "names", "kind", "decision", "reason"),
+        (
+            (
+                _code(f"{site.path}:{site.line}"),
+                _code(site.identifier),
+                escape(site.kind),
+                f'<span class="badge {site.decision}">{escape(site.decision)}</span>',
+                escape(site.reason),
+            )
+            for site in view.plan.sites
+        ),
+    )
+
+
+def _dependencies(view: PlanView) -> str:
+    return _table(
+        ("distribution", "decision", "found", "wanted", "reason"),
+        (
+            (
+                _code(each.name),
+                f'<span class="badge {each.decision}">{escape(each.decision)}</span>',
+                escape(each.found or "none"),
+                escape(each.wanted or "any"),
+                escape(each.reason),
+            )
+            for each in view.plan.dependencies
+        ),
+    )
+
+
+def _rungs(view: PlanView) -> str:
+    return _table(
+        ("rung", "outcome", "on"),
+        (
+            (
+                escape(rung.name),
+                f'<span class="badge {rung.outcome.replace(" ", "-")}">{escape(rung.outcome)}</span>',
+                escape(rung.on),
+            )
+            for rung in view.plan.rungs
+        ),
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Make a table of cells that are HTML already."""
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
+    if not body:
+        return ""
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"

@@ -1,0 +1,25 @@
+"""A receipt: what an action did."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vllm_graft.values.digest import Digest
+
+Outcome = Literal["applied", "already applied", "reverted", "nothing to revert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyReceipt:
+    """What was done, or with ``dry_run`` what would have been."""
+
+    outcome: Outcome
+    dry_run: bool
+    root: str
+    """The folder that holds ``vllm/``."""
+    plan: Digest
+    added: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    recovered: tuple[Digest, ...] = ()
+    """Plans that an earlier run was ended in the middle of, and that were undone first."""
+    same_base: bool = True
+    """Whether the install was, file for file, the base that was planned for."""
