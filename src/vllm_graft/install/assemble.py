@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TypedDict, cast
 
 from packaging.version import InvalidVersion, Version
@@ -52,7 +52,8 @@ class Contents:
     interpreter: str | None = None
     told_version: str = ""
     """What stands outside the files, such as a tag of the checkout; used if they tell nothing."""
-    notes: tuple[str, ...] = field(default=())
+    sites: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def assemble(contents: Contents, *, source: str, location: str) -> Install:
@@ -75,6 +76,7 @@ def assemble(contents: Contents, *, source: str, location: str) -> Install:
         interpreter=contents.interpreter,
         native=native,
         record=parse_record(files.read(record)) if record in files else {},
+        sites=contents.sites,
         notes=contents.notes,
     )
 

@@ -77,3 +77,9 @@ def parse_editable_target(content: bytes) -> str | None:
     if editable is not True or url.scheme != "file":
         return None
     return unquote(url.path)
+
+
+def parse_wheel_platform(content: bytes) -> str:
+    """Read the first platform tag out of a WHEEL file; empty where there is none."""
+    tags = BytesHeaderParser().parsebytes(content).get_all("Tag") or []
+    return str(tags[0]).strip().rsplit("-", 1)[-1] if tags else ""

@@ -82,5 +82,7 @@ class Install:
     native: NativeCode = field(default_factory=NativeCode)
     record: Mapping[str, str] = field(default_factory=dict[str, str])
     """vLLM's own RECORD: path → ``sha256=…`` (urlsafe base64), empty where there is none."""
+    sites: tuple[str, ...] = ()
+    """Folders that its interpreter imports from; empty for a wheel, which has no environment."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how it was found: editable, linked, without metadata."""

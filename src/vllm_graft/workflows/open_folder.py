@@ -185,6 +185,7 @@ def _read(copy: Copy, sites: tuple[str, ...], *, source: str, cache: Cache) -> I
             others=tuple(_distributions(sites)),
             interpreter=interpreters[0] if interpreters else tag,
             told_version=_tagged_version(copy.root),
+            sites=sites,
             notes=tuple(notes),
         ),
         source=source,
