@@ -1,0 +1,132 @@
+# When are two definitions the same? For engine code: the same syntax tree. For model code: the same tree and,
+# through every model-room name that it uses, the same all the way down, because the numbers that a model
+# computes come from there. Docstrings and annotations of parameters do not compute anything and are left out;
+# annotations in class bodies stay (dataclass fields).
+"""Equality of definitions across two installs."""
+
+import ast
+from collections.abc import Callable
+
+from vllm_graft.link.index import Found, Index, is_inside
+
+_SKIPPED = {"annotation", "returns", "type_comment", "ctx", "kind"}
+
+
+def shape(node: ast.AST) -> str:
+    """Render what a node computes, without positions, docstrings and parameter annotations."""
+    parts: list[str] = []
+    _render(node, parts)
+    return "".join(parts)
+
+
+def _render(value: object, parts: list[str]) -> None:
+    if isinstance(value, ast.AST):
+        parts.append(type(value).__name__)
+        parts.append("(")
+        functional = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef | ast.arg)
+        for name in value._fields:
+            if name in _SKIPPED and (functional or name in {"ctx", "kind", "type_comment"}):
+                continue
+            inner = getattr(value, name, None)
+            if (
+                name == "body"
+                and isinstance(inner, list)
+                and isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            ):
+                inner = _without_docstring(inner)
+            _render(inner, parts)
+            parts.append(",")
+        parts.append(")")
+    elif isinstance(value, list):
+        parts.append("[")
+        for item in value:  # pyright: ignore[reportUnknownVariableType] lists of syntax nodes
+            _render(item, parts)
+            parts.append(",")
+        parts.append("]")
+    else:
+        parts.append(repr(value))
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    return [
+        s
+        for s in body
+        if not (
+            isinstance(s, ast.Expr)
+            and isinstance(s.value, ast.Constant)
+            and isinstance(s.value.value, str)
+        )
+    ]
+
+
+class Comparison:
+    """Memoised equality between definitions of a donor and a base."""
+
+    def __init__(self, donor: Index, base: Index, is_model_room: Callable[[str], bool]) -> None:
+        """Compare two installs; ``is_model_room`` tells where equality must go all the way down."""
+        self._donor = donor
+        self._base = base
+        self._is_model_room = is_model_room
+        self._shallow: dict[tuple[str, str], bool] = {}
+        self._deep: dict[tuple[str, str], bool] = {}
+
+    def same(self, donor: Found, base: Found) -> bool:
+        """Tell whether the two definitions have the same syntax tree."""
+        if donor.definition.kind != base.definition.kind:
+            return False
+        if donor.definition.kind == "submodule":
+            return True
+        if donor.definition.kind == "import":
+            return (donor.definition.target_module, donor.definition.target_name) == (
+                base.definition.target_module,
+                base.definition.target_name,
+            )
+        key = (donor.dotted, base.dotted)
+        if key not in self._shallow:
+            self._shallow[key] = self._equal(donor, base)
+        return self._shallow[key]
+
+    def _equal(self, donor: Found, base: Found) -> bool:
+        if self._text(self._donor, donor) == self._text(self._base, base):
+            return True
+        ours, theirs = donor.definition.node, base.definition.node
+        return ours is not None and theirs is not None and shape(ours) == shape(theirs)
+
+    @staticmethod
+    def _text(index: Index, found: Found) -> bytes:
+        lines = index.source(found.module).split(b"\n")
+        return b"\n".join(lines[found.definition.line - 1 : found.definition.end_line])
+
+    def same_all_the_way(self, donor: Found, base: Found) -> bool:
+        """Tell whether the two are the same, and every model-room definition that they use too."""
+        return not self.differences(donor, base)
+
+    def differences(self, donor: Found, base: Found) -> tuple[str, ...]:
+        """Dotted donor names whose definitions differ, among ``donor`` and what it uses in model rooms."""
+        seen: set[str] = set()
+        different: list[str] = []
+        self._descend(donor, base, seen, different)
+        return tuple(different)
+
+    def _descend(
+        self, donor: Found, base: Found, seen: set[str], different: list[str]
+    ) -> None:
+        if donor.dotted in seen:
+            return
+        seen.add(donor.dotted)
+        if not self.same(donor, base):
+            different.append(donor.dotted)
+            return
+        if donor.definition.kind in {"import", "submodule"}:
+            return
+        for name in sorted(donor.definition.names):
+            inner = self._donor.resolve(donor.module, name)
+            if inner is None or not is_inside(inner.module):
+                continue
+            if inner.module != donor.module and not self._is_model_room(inner.module):
+                continue
+            counterpart = self._base.resolve(base.module, name)
+            if counterpart is None:
+                different.append(inner.dotted)
+            else:
+                self._descend(inner, counterpart, seen, different)

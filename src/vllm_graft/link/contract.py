@@ -1,0 +1,325 @@
+# Rule 5 of the linker: a contract is more than a name. Each rule here is a small function over values, and
+# each is differential: what the donor's own tree does not satisfy either is no news.
+"""Contract rules: does the base's definition satisfy the donor's use of it?"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vllm_graft.link.index import Found, Index
+from vllm_graft.link.symbols import Member, Parameter
+from vllm_graft.link.uses import CallUse
+
+_ANY = (
+    Parameter(name="args", kind="varargs"),
+    Parameter(name="kwargs", kind="varkeywords"),
+)
+_GENERATED = {"dataclass", "dataclasses.dataclass", "config", "attrs.define", "msgspec.Struct"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a call does not bind."""
+
+    reason: str
+    unknown_keywords: tuple[str, ...] = ()
+    only_keywords: bool = False
+    """Nothing but unknown keywords is wrong."""
+
+
+def bind(
+    parameters: Sequence[Parameter],
+    *,
+    positional: int,
+    keywords: Sequence[str],
+    has_star: bool = False,
+    has_double_star: bool = False,
+) -> Mismatch | None:
+    """Bind a call to a signature the way Python does; None where it binds.
+
+    A call with ``*`` or ``**`` binds as long as what is written out can.
+    Source: Python language reference, "Calls".
+    """
+    plain = [p for p in parameters if p.kind in {"positional", "either"}]
+    takes_any_positional = any(p.kind == "varargs" for p in parameters)
+    takes_any_keyword = any(p.kind == "varkeywords" for p in parameters)
+    if positional > len(plain) and not takes_any_positional:
+        return Mismatch(f"takes {len(plain)} positional arguments, is given {positional}")
+    by_position = {p.name for p in plain[:positional]}
+    named = {p.name for p in parameters if p.kind in {"either", "keyword"}}
+    twice = [k for k in keywords if k in by_position and k in named]
+    unknown = [k for k in keywords if k not in named] if not takes_any_keyword else []
+    missing = [
+        p.name
+        for p in parameters
+        if p.kind in {"positional", "either", "keyword"}
+        and p.default is None
+        and p.name not in by_position
+        and p.name not in keywords
+        and not has_double_star
+        and not (has_star and p.kind != "keyword")
+    ]
+    problems: list[str] = []
+    if twice:
+        problems.append(f"gets {', '.join(twice)} twice")
+    if unknown:
+        problems.append(f"has no parameter {', '.join(unknown)}")
+    if missing:
+        problems.append(f"needs {', '.join(missing)}")
+    if not problems:
+        return None
+    return Mismatch(
+        "; ".join(problems), tuple(unknown), only_keywords=not twice and not missing
+    )
+
+
+def constructor_parameters(index: Index, found: Found) -> tuple[Parameter, ...] | None:
+    """Give what constructing a class takes, ``self`` left out; None where the source does not tell.
+
+    Dataclass fields in the order in which they are declared, ancestors first.
+    Source: Python library reference, dataclasses; vLLM's ``@config`` (vllm/config/utils.py) makes one.
+    """
+    for item in index.ancestry(found).classes:
+        initializer = item.definition.members.get("__init__")
+        if initializer is not None and initializer.kind == "method":
+            return initializer.parameters[1:]
+        if any(d.partition("(")[0] in _GENERATED for d in item.definition.decorators) or any(
+            o.endswith(("NamedTuple", "msgspec.Struct", "BaseModel"))
+            for o in index.ancestry(item).outside
+        ):
+            return tuple(_fields(index, item))
+    if not index.ancestry(found).outside:
+        return ()
+    return None
+
+
+def _fields(index: Index, found: Found) -> Iterator[Parameter]:
+    fields: dict[str, Parameter] = {}
+    for item in reversed(index.ancestry(found).classes):
+        for member in item.definition.members.values():
+            if (
+                member.kind == "attribute"
+                and member.annotation is not None
+                and "ClassVar" not in member.annotation
+            ):
+                fields[member.name] = Parameter(
+                    name=member.name,
+                    kind="either",
+                    default=member.default,
+                    annotation=member.annotation,
+                )
+    yield from fields.values()
+
+
+def member_parameters(member: Member) -> tuple[Parameter, ...]:
+    """Give what calling a member through an instance takes."""
+    if member.kind in {"method", "classmethod"}:
+        return member.parameters[1:]
+    if member.kind == "staticmethod":
+        return member.parameters
+    return _ANY
+
+
+def parameters_for(index: Index, found: Found, call: CallUse) -> tuple[Parameter, ...] | None:
+    """Give the signature that a call binds to in one install; None where its source does not tell."""
+    if call.receiver == "construct":
+        return constructor_parameters(index, found)
+    if not call.member:
+        return found.definition.parameters if found.definition.kind == "function" else None
+    start = found
+    if call.receiver == "super":
+        classes = index.ancestry(found).classes
+        for item in classes[1:]:
+            member = item.definition.members.get(call.member)
+            if member is not None:
+                return member_parameters(member)
+        return None
+    provided = index.member(start, call.member)
+    return None if provided is None else _through(call, provided[1])
+
+
+def _through(call: CallUse, member: Member) -> tuple[Parameter, ...]:
+    if call.receiver == "class" and member.kind == "method":
+        return member.parameters
+    return member_parameters(member)
+
+
+def bind_call(parameters: Sequence[Parameter], call: CallUse) -> Mismatch | None:
+    """Bind a recorded call."""
+    return bind(
+        parameters,
+        positional=call.positional,
+        keywords=[k.name for k in call.keywords],
+        has_star=call.has_star,
+        has_double_star=call.has_double_star,
+    )
+
+
+def droppable_keywords(
+    call: CallUse, mismatch: Mismatch, donor_parameters: Sequence[Parameter]
+) -> tuple[str, ...] | None:
+    """Keywords that may be left out because they only repeat the donor's default; None if any may not."""
+    if not mismatch.only_keywords or not mismatch.unknown_keywords:
+        return None
+    defaults = {p.name: p.default for p in donor_parameters}
+    values = {k.name: k.value for k in call.keywords}
+    for name in mismatch.unknown_keywords:
+        if defaults.get(name) is None or values.get(name) != defaults[name]:
+            return None
+    return mismatch.unknown_keywords
+
+
+def changed_defaults(
+    call: CallUse, donor: Sequence[Parameter], base: Sequence[Parameter]
+) -> tuple[tuple[str, str, str], ...]:
+    """Parameters that a call leaves to their defaults, where the two installs differ in the default.
+
+    Order: (name, donor's default, base's default).
+    """
+    given = {k.name for k in call.keywords}
+    plain = [p.name for p in donor if p.kind in {"positional", "either"}]
+    given.update(plain[: call.positional])
+    theirs = {p.name: p for p in base}
+    found: list[tuple[str, str, str]] = []
+    for parameter in donor:
+        other = theirs.get(parameter.name)
+        if (
+            parameter.name in given
+            or parameter.default is None
+            or other is None
+            or other.default is None
+            or other.default == parameter.default
+        ):
+            continue
+        found.append((parameter.name, parameter.default, other.default))
+    return tuple(found)
+
+
+def returned_arities(index: Index, found: Found, member: str) -> frozenset[int]:
+    """Lengths of the tuples that a function returns; empty where its source does not tell."""
+    node: ast.AST | None
+    if member:
+        provided = index.member(found, member)
+        if provided is None:
+            return frozenset()
+        owner = provided[0].definition.node
+        node = next(
+            (
+                s
+                for s in ast.walk(owner)
+                if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)
+                and s.name == member
+                and s.end_lineno == provided[1].end_line
+            ),
+            None,
+        ) if owner is not None else None
+    else:
+        node = found.definition.node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return frozenset()
+    lengths: set[int] = set()
+    pending: list[ast.AST] = list(node.body)
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(inner, ast.Return) and inner.value is not None:
+            if not isinstance(inner.value, ast.Tuple):
+                return frozenset()
+            lengths.add(len(inner.value.elts))
+        pending.extend(ast.iter_child_nodes(inner))
+    return frozenset(lengths)
+
+
+def orphan_overrides(
+    donor_index: Index, base_index: Index, child: Found, donor_parent: Found, base_parent: Found
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Methods of ``child`` that the donor's parent calls and that the base's parent knows nothing of.
+
+    Order: (method, the donor's methods that call it).
+    """
+    orphans: list[tuple[str, tuple[str, ...]]] = []
+    lineage = donor_index.ancestry(donor_parent).classes
+    for name, member in child.definition.members.items():
+        if member.kind not in {"method", "classmethod", "staticmethod", "property"}:
+            continue
+        if name.startswith("__") or donor_index.member(donor_parent, name) is None:
+            continue
+        if base_index.member(base_parent, name) is not None:
+            continue
+        callers = tuple(
+            sorted(
+                {
+                    m.name
+                    for item in lineage
+                    for m in item.definition.members.values()
+                    if name in m.self_reads
+                }
+            )
+        )
+        if callers:
+            orphans.append((name, callers))
+    return tuple(orphans)
+
+
+def has_tuple_shard_ids(tree: ast.AST) -> bool:
+    """Tell whether a weight map names a tuple as shard id: ``("qkv", "in_proj", (0, 1, 2))``.
+
+    Source: vLLM 0.17.1, model_executor/models/qwen3_5.py ``stacked_params_mapping``.
+    """
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Tuple)
+            and len(node.elts) == 3  # noqa: PLR2004  (parameter, weight, shard id)
+            and isinstance(node.elts[2], ast.Tuple)
+            and node.elts[2].elts
+            and all(isinstance(e, ast.Constant) and isinstance(e.value, int) for e in node.elts[2].elts)
+            and all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in node.elts[:2])
+        ):
+            return True
+    return False
+
+
+def refuses_tuple_shards(donor: Member | None, base: Member | None) -> bool:
+    """Tell whether the donor's loader takes a tuple as shard id and the base's does not."""
+    return _takes_tuple(donor) and base is not None and not _takes_tuple(base)
+
+
+def _takes_tuple(member: Member | None) -> bool:
+    return member is not None and any(
+        p.name == "loaded_shard_id" and p.annotation is not None and "tuple[" in p.annotation
+        for p in member.parameters
+    )
+
+
+def is_enumeration(index: Index, found: Found) -> bool:
+    """Tell whether a class is an Enum: it cannot be derived from."""
+    return any("Enum" in name.rpartition(".")[2] for name in index.ancestry(found).outside)
+
+
+def literal_default(member: Member) -> str | None:
+    """Source text of the default of a field, where it is a literal; None otherwise.
+
+    ``field(default_factory=list)`` and ``Field(default=X, …)`` are looked through.
+    Source: Python dataclasses; pydantic ``Field`` as used in vLLM 0.14 to 0.31 vllm/config/*.py.
+    """
+    if member.default is None:
+        return None
+    try:
+        node = ast.parse(member.default, mode="eval").body
+    except SyntaxError:
+        return None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+        values = {k.arg: k.value for k in node.keywords}
+        chosen = values.get("default", node.args[0] if node.args else None)
+        factory = values.get("default_factory")
+        if chosen is None and isinstance(factory, ast.Name) and factory.id in {"list", "dict", "set"}:
+            return f"{factory.id}()"
+        if chosen is None:
+            return None
+        node = chosen
+    try:
+        ast.literal_eval(node)
+    except (ValueError, SyntaxError):
+        return None
+    return ast.unparse(node)

@@ -1,0 +1,377 @@
+# How one name of the donor is satisfied. A decision is made from what is there, and remembered; a rule that
+# finds the base wanting raises the stakes by putting the definition among those that are taken, extracted or
+# derived, and the decision is made again. Decisions only ever move in that direction, so the linker ends.
+"""Decisions: how each name that donor code uses is satisfied in the grafted base."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vllm_graft.link.compare import Comparison
+from vllm_graft.link.index import Found, Index
+from vllm_graft.values.plan import ResolutionKind
+
+Room = Literal["model", "config", "processor", "parser", "tokenizer", "engine"]
+
+# Engine packages whose modules hold what the engine itself runs on: they are never brought from a donor.
+# Source: design, rule 1; the packages exist in vLLM 0.11 to 0.32.
+_ENGINE_CORE = (
+    "vllm.v1",
+    "vllm.config",
+    "vllm.distributed",
+    "vllm.engine",
+    "vllm.entrypoints",
+    "vllm.compilation",
+    "vllm.platforms",
+    "vllm.plugins",
+    "vllm.worker",
+    "vllm.executor",
+    "vllm.model_executor.model_loader",
+    "vllm.kernels",
+    "vllm.ir",
+    "vllm.multimodal",
+    "vllm.renderers",
+    "vllm.inputs",
+    "vllm.lora",
+)
+# Classes that sit between a model and the engine's multimodal machinery: they follow the engine that calls
+# them, so the base's version is preferred where it has one. Source: vLLM 0.14.1 multimodal/processing.py and
+# profiling.py; 0.17.1 multimodal/processing/{context,processor,dummy_inputs}.py.
+_PLUMBING = frozenset(
+    {"BaseMultiModalProcessor", "BaseProcessingInfo", "BaseDummyInputsBuilder", "MultiModalDataParser"}
+)
+_LIKENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How a donor definition is satisfied."""
+
+    kind: ResolutionKind
+    module: str
+    """Where the grafted base has it; empty where blocked."""
+    name: str
+    reason: str
+    base: Found | None = None
+    """The base's counterpart, where there is one."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """A donor module that the graft takes."""
+
+    module: str
+    target: str
+    kind: Literal["donor", "beside"]
+    why: str
+    roots: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class Derivation:
+    """An engine class of the base that gets members of the donor's."""
+
+    donor: Found
+    base: Found
+    members: dict[str, Found] = field(default_factory=dict[str, Found])
+    """Member → the donor class that provides it."""
+    reasons: list[str] = field(default_factory=list[str])
+
+
+def version_suffix(version: str) -> str:
+    """Give a version as part of a module name: ``0_17_1``."""
+    return re.sub(r"\W+", "_", version.partition("+")[0])
+
+
+class Decisions:
+    """All decisions of one graft, and what is taken, extracted and derived because of them."""
+
+    def __init__(
+        self,
+        donor: Index,
+        base: Index,
+        *,
+        room_of: Callable[[str], Room],
+        donor_version: str,
+        family: str,
+    ) -> None:
+        """Decide for one pair of installs; ``family`` is the dotted name of the graft's own module."""
+        self.donor = donor
+        self.base = base
+        self.room_of = room_of
+        self.comparison = Comparison(donor, base, lambda m: room_of(m) != "engine")
+        self.family = family
+        self.taken: dict[str, Taken] = {}
+        self.extracted: dict[str, Found] = {}
+        self.extraction_reasons: dict[str, str] = {}
+        self.derived: dict[str, Derivation] = {}
+        self.declined: dict[str, str] = {}
+        """Model-room definitions for which the base's version is used after all: dotted → why."""
+        self.causes: dict[str, str] = {}
+        """What was brought → dotted unit whose use made it necessary."""
+        self.required: set[str] = set()
+        """Definitions that were asked for: never declined."""
+        self.current = ""
+        """Dotted unit that is being followed or checked."""
+        self._suffix = version_suffix(donor_version)
+        self._donor_version = donor_version
+        self._counterparts: dict[str, tuple[Found | None, bool]] = {}
+        self.changed = False
+
+    def beside(self, module: str) -> str:
+        """Name of the donor's version of a module that the base has too."""
+        return f"{module}__from_{self._suffix}"
+
+    def take(self, module: str, why: str, root: str = "") -> Taken:
+        """Take a whole donor module: at its own path, or beside the base's version of it."""
+        taken = self.taken.get(module)
+        if taken is None:
+            free = self.base.path_of(module) is None
+            taken = Taken(
+                module,
+                module if free else self.beside(module),
+                "donor" if free else "beside",
+                why,
+            )
+            self.taken[module] = taken
+            self.causes.setdefault(module, self.current)
+            self.changed = True
+            if free:
+                self._take_packages(module)
+        if root and root not in taken.roots:
+            taken.roots.add(root)
+            self.changed = True
+        return taken
+
+    def _take_packages(self, module: str) -> None:
+        parent = module.rpartition(".")[0]
+        while parent and self.base.path_of(parent) is None and parent not in self.taken:
+            if self.donor.path_of(parent) is not None:
+                self.taken[parent] = Taken(parent, parent, "donor", f"package of {module}")
+            parent = parent.rpartition(".")[0]
+
+    def extract(self, found: Found, why: str) -> None:
+        """Bring one definition into the graft's own module."""
+        if found.dotted not in self.extracted:
+            self.extracted[found.dotted] = found
+            self.extraction_reasons[found.dotted] = why
+            self.causes.setdefault(found.dotted, self.current)
+            self.changed = True
+
+    def derive(self, found: Found, member: str, why: str) -> bool:
+        """Give the base's class one member of the donor's; False where that cannot be."""
+        counterpart = self.counterpart(found)
+        provided = self.donor.member(found, member)
+        if counterpart is None or provided is None:
+            return False
+        derivation = self.derived.get(found.dotted)
+        if derivation is None:
+            derivation = Derivation(found, counterpart)
+            self.derived[found.dotted] = derivation
+            self.changed = True
+        if member not in derivation.members:
+            derivation.members[member] = provided[0]
+            self.causes.setdefault(f"{found.dotted}.{member}", self.current)
+            self.causes.setdefault(f"{provided[0].dotted}.{member}", self.current)
+            self.changed = True
+        if why not in derivation.reasons:
+            derivation.reasons.append(why)
+        return True
+
+    def counterpart(self, found: Found) -> Found | None:
+        """The base's definition of the same thing, at the same place or moved; None where it has none."""
+        return self._counterpart(found)[0]
+
+    def has_moved(self, found: Found) -> bool:
+        """Tell whether the counterpart was found at another place."""
+        return self._counterpart(found)[1]
+
+    def _counterpart(self, found: Found) -> tuple[Found | None, bool]:
+        key = found.dotted
+        if key not in self._counterparts:
+            self._counterparts[key] = self._find_counterpart(found)
+        return self._counterparts[key]
+
+    def _find_counterpart(self, found: Found) -> tuple[Found | None, bool]:
+        if found.definition.kind == "submodule":
+            return self.base.submodule(found.module), False
+        same_place = self.base.resolve(found.module, found.name)
+        if same_place is not None and same_place.definition.kind == found.definition.kind:
+            return same_place, same_place.module != found.module
+        if found.definition.kind not in {"class", "function"} or len(found.name) < 4:  # noqa: PLR2004
+            return None, False
+        best: tuple[float, Found] | None = None
+        for candidate in self.base.definers(found.name, found.definition.kind):
+            donors_own = self.donor.resolve(candidate.module, candidate.name)
+            if donors_own is not None and donors_own.dotted != found.dotted:
+                continue  # the donor has that one too, beside this one: another thing of the same name
+            likeness = self._likeness(found, candidate)
+            if likeness >= _LIKENESS and (best is None or likeness > best[0]):
+                best = (likeness, candidate)
+        return (best[1], True) if best is not None else (None, False)
+
+    @staticmethod
+    def _likeness(ours: Found, theirs: Found) -> float:
+        if ours.definition.kind == "class":
+            mine = {n for n, m in ours.definition.members.items() if m.kind != "instance"}
+            other = {n for n, m in theirs.definition.members.items() if m.kind != "instance"}
+        else:
+            mine = {p.name for p in ours.definition.parameters}
+            other = {p.name for p in theirs.definition.parameters}
+        if not mine and not other:
+            return 1.0
+        return len(mine & other) / len(mine | other)
+
+    def of(self, found: Found) -> Decision:
+        """Decide how a donor definition is satisfied now."""
+        if found.dotted not in self.derived and self.prefers_base(found):
+            return self._base_version(found)
+        if found.module in self.taken and not self.prefers_base(found):
+            taken = self.taken[found.module]
+            if found.definition.kind != "submodule" and found.name not in taken.roots:
+                taken.roots.add(found.name)
+                self.changed = True
+            return Decision(
+                kind="grafted",
+                module=taken.target,
+                name="" if found.definition.kind == "submodule" else found.name,
+                reason=taken.why,
+                base=self.counterpart(found),
+            )
+        if found.dotted in self.extracted:
+            return Decision(
+                kind="extracted",
+                module=self.family,
+                name=found.name,
+                reason=self.extraction_reasons[found.dotted],
+                base=self.counterpart(found),
+            )
+        if found.dotted in self.derived:
+            derivation = self.derived[found.dotted]
+            return Decision(
+                kind="derived",
+                module=self.family,
+                name=found.name,
+                reason="; ".join(derivation.reasons),
+                base=derivation.base,
+            )
+        return self._plain(found)
+
+    def prefers_base(self, found: Found) -> bool:
+        """Tell whether the base's version of a model-room definition is used although the donor's differs."""
+        if found.dotted in self.declined:
+            return True
+        if (
+            found.definition.kind != "class"
+            or self.room_of(found.module) == "engine"
+            or found.dotted in self.required
+            or not any(
+                c.name in _PLUMBING and self.room_of(c.module) == "engine"
+                for c in self.donor.ancestry(found).classes
+            )
+        ):
+            return False
+        if self.counterpart(found) is None:
+            return False
+        self.declined[found.dotted] = "it serves the engine's multimodal machinery, which is the base's"
+        return True
+
+    def _base_version(self, found: Found) -> Decision:
+        counterpart = self.counterpart(found)
+        if counterpart is None:  # pragma: no cover  declined only where there is one
+            raise AssertionError(found.dotted)
+        same = self.comparison.same(found, counterpart)
+        return Decision(
+            kind="identical" if same else "changed",
+            module=counterpart.module,
+            name=counterpart.name,
+            reason="" if same else f"the base's version is used: {self.declined[found.dotted]}",
+            base=counterpart,
+        )
+
+    def is_grafted(self, found: Found) -> bool:
+        """Tell whether the donor's own code of this definition is in the graft."""
+        if found.dotted in self.extracted:
+            return True
+        return found.module in self.taken and not self.prefers_base(found)
+
+    def restart(self) -> None:
+        """Forget what was brought, keep what was declined and required."""
+        self.taken.clear()
+        self.extracted.clear()
+        self.extraction_reasons.clear()
+        self.derived.clear()
+        self.causes.clear()
+
+    def _plain(self, found: Found) -> Decision:
+        counterpart = self.counterpart(found)
+        room = self.room_of(found.module)
+        if counterpart is None:
+            return self._missing(found, room)
+        name = "" if found.definition.kind == "submodule" else counterpart.name
+        moved = counterpart.module != found.module
+        if room != "engine":
+            different = self.comparison.differences(found, counterpart)
+            if different:
+                return self._grafted(
+                    found,
+                    f"model code comes from the donor; it differs from the base's in"
+                    f" {_listed(different)}",
+                )
+            return Decision(
+                kind="moved" if moved else "identical",
+                module=counterpart.module,
+                name=name,
+                reason=f"the base has it in {counterpart.module}" if moved else "",
+                base=counterpart,
+            )
+        same = self.comparison.same(found, counterpart)
+        kind: ResolutionKind = "moved" if moved else ("identical" if same else "changed")
+        reason = f"the base has it in {counterpart.module}" if moved else ""
+        if not same:
+            reason = f"{reason}; another body" if reason else "same name, another body"
+        return Decision(
+            kind=kind, module=counterpart.module, name=name, reason=reason, base=counterpart
+        )
+
+    def _grafted(self, found: Found, why: str) -> Decision:
+        taken = self.take(
+            found.module, why, "" if found.definition.kind == "submodule" else found.name
+        )
+        return Decision(
+            kind="grafted",
+            module=taken.target,
+            name="" if found.definition.kind == "submodule" else found.name,
+            reason=why,
+            base=self.counterpart(found),
+        )
+
+    def _missing(self, found: Found, room: Room) -> Decision:
+        if room != "engine":
+            return self._grafted(found, "the base has no such module or definition")
+        core = any(found.module == c or found.module.startswith(c + ".") for c in _ENGINE_CORE)
+        if self.base.path_of(found.module) is None:
+            if core:
+                return Decision(
+                    kind="blocked",
+                    module="",
+                    name=found.name,
+                    reason=f"{found.module} is a part of the donor's engine that the base lacks",
+                )
+            return self._grafted(found, f"the base has no module {found.module}")
+        if core and found.definition.kind == "class":
+            return Decision(
+                kind="blocked",
+                module="",
+                name=found.name,
+                reason=f"{found.dotted} is a class of the donor's engine that the base lacks",
+            )
+        why = f"the base's {found.module} has no {found.name}"
+        self.extract(found, why)
+        return Decision(kind="extracted", module=self.family, name=found.name, reason=why)
+
+
+def _listed(names: tuple[str, ...], most: int = 3) -> str:
+    shown = ", ".join(n.removeprefix("vllm.model_executor.models.") for n in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,256 @@
+# One install as the linker sees it: modules by name, definitions by name, classes with their ancestors.
+#
+# Everything is lazy. A vLLM tree has about 1,400 modules; a graft touches one in ten of them, and parsing is
+# what costs. Nothing here knows vLLM's layout: that is link/vllm.py.
+"""An index over the modules of one install."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from vllm_graft.errors import SourceError
+from vllm_graft.link.symbols import Definition, Member, ModuleSummary, summarize
+from vllm_graft.values.finding import Site
+from vllm_graft.values.install import Files
+
+ROOT_PACKAGE = "vllm"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A definition and the module that really holds it, re-exports followed."""
+
+    module: str
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """Name in that module."""
+        return self.definition.name
+
+    @property
+    def dotted(self) -> str:
+        """Module and name; the module alone for a submodule."""
+        if self.definition.kind == "submodule":
+            return self.module
+        return f"{self.module}.{self.definition.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """A class and its ancestors, nearest first."""
+
+    classes: tuple[Found, ...]
+    """Those whose source is in this install."""
+    outside: tuple[str, ...]
+    """Dotted names of ancestors from elsewhere, such as ``torch.nn.Module``."""
+
+
+def is_inside(module: str) -> bool:
+    """Tell whether a module belongs to vLLM itself."""
+    return module == ROOT_PACKAGE or module.startswith(ROOT_PACKAGE + ".")
+
+
+class Index:
+    """Lazy, memoised look-ups in one install."""
+
+    def __init__(self, files: Files, install: Literal["base", "donor"]) -> None:
+        """Take the files of an install; nothing is parsed yet."""
+        self.files = files
+        self.install: Literal["base", "donor"] = install
+        self._trees: dict[str, ast.Module] = {}
+        self._summaries: dict[str, ModuleSummary | None] = {}
+        self._resolved: dict[tuple[str, str], Found | None] = {}
+        self._ancestries: dict[tuple[str, str], Ancestry] = {}
+
+    def path_of(self, module: str) -> str | None:
+        """Path of the file that defines a module, or None where there is none."""
+        stem = module.replace(".", "/")
+        for path in (f"{stem}.py", f"{stem}/__init__.py"):
+            if path in self.files:
+                return path
+        return None
+
+    @staticmethod
+    def module_at(path: str) -> str:
+        """Dotted name of the module in the file at ``path``."""
+        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def source(self, module: str) -> bytes:
+        """Bytes of a module's file.
+
+        Raises:
+            KeyError: there is no such module.
+        """
+        path = self.path_of(module)
+        if path is None:
+            raise KeyError(module)
+        return self.files.read(path)
+
+    def tree(self, module: str) -> ast.Module:
+        """Syntax tree of a module.
+
+        Raises:
+            KeyError: there is no such module.
+            SourceError: its file is no valid Python.
+        """
+        if module not in self._trees:
+            path = self.path_of(module)
+            if path is None:
+                raise KeyError(module)
+            try:
+                self._trees[module] = ast.parse(self.files.read(path))
+            except (SyntaxError, ValueError) as error:
+                line = error.lineno if isinstance(error, SyntaxError) else 0
+                message = f"{path} of the {self.install}, line {line}, is no valid Python: {error}"
+                raise SourceError(
+                    message,
+                    remedy="reinstall vLLM in that source, or plan with a Python at least as new as"
+                    " the one that the source is made for",
+                    code="E305",
+                ) from error
+        return self._trees[module]
+
+    def summary(self, module: str) -> ModuleSummary | None:
+        """Summary of a module; None where the install has no such module."""
+        if module not in self._summaries:
+            path = self.path_of(module)
+            self._summaries[module] = (
+                None
+                if path is None
+                else summarize(
+                    self.tree(module),
+                    module=module,
+                    path=path,
+                    is_package=path.endswith("/__init__.py"),
+                )
+            )
+        return self._summaries[module]
+
+    def resolve(self, module: str, name: str) -> Found | None:
+        """Find what ``from module import name`` gives, through re-exports, star imports and lazy maps.
+
+        A name that comes from outside vLLM resolves to the ``import`` definition that brings it in.
+        """
+        key = (module, name)
+        if key not in self._resolved:
+            self._resolved[key] = None  # a cycle of re-exports resolves to nothing
+            self._resolved[key] = self._find(module, name)
+        return self._resolved[key]
+
+    def _find(self, module: str, name: str) -> Found | None:
+        summary = self.summary(module)
+        if summary is None:
+            return None
+        definition = summary.definitions.get(name)
+        if definition is not None:
+            if definition.kind != "import" or not is_inside(definition.target_module):
+                return Found(module, definition)
+            if not definition.target_name:
+                return self.submodule(definition.target_module)
+            # `from . import x` in a package names its own submodule before anything else.
+            if (definition.target_module, definition.target_name) != (module, name):
+                found = self.resolve(definition.target_module, definition.target_name)
+                if found is not None:
+                    return found
+            return self.submodule(f"{definition.target_module}.{definition.target_name}")
+        if name in summary.lazy:
+            found = self.resolve(summary.lazy[name], name) if summary.lazy[name] != module else None
+            if found is not None:
+                return found
+        for source in summary.stars:
+            if is_inside(source):
+                found = self.resolve(source, name)
+                if found is not None:
+                    return found
+        return self.submodule(f"{module}.{name}")
+
+    def submodule(self, module: str) -> Found | None:
+        """The module itself as a definition; None where there is none."""
+        if self.path_of(module) is None:
+            return None
+        return Found(
+            module,
+            Definition(name=module.rpartition(".")[2], kind="submodule", line=0, end_line=0),
+        )
+
+    def resolve_dotted(self, module: str, expression: str) -> tuple[Found, tuple[str, ...]] | None:
+        """Resolve ``a.b.c`` as written in ``module``: the definition reached and the attributes left over."""
+        head, *rest = expression.split(".")
+        found = self.resolve(module, head)
+        if found is None:
+            return None
+        while rest and found.definition.kind == "submodule":
+            inner = self.resolve(found.module, rest[0])
+            if inner is None:
+                break
+            found = inner
+            rest = rest[1:]
+        return found, tuple(rest)
+
+    def ancestry(self, found: Found) -> Ancestry:
+        """A class and its ancestors; order: depth first, left to right, each once, at its last place."""
+        key = (found.module, found.name)
+        if key not in self._ancestries:
+            self._ancestries[key] = Ancestry((found,), ())
+            chain: list[Found] = []
+            outside: list[str] = []
+            self._climb(found, chain, outside, set())
+            unique: dict[str, Found] = {}
+            for item in reversed(chain):
+                unique.setdefault(item.dotted, item)
+            self._ancestries[key] = Ancestry(
+                tuple(reversed(unique.values())), tuple(dict.fromkeys(outside))
+            )
+        return self._ancestries[key]
+
+    def _climb(
+        self, found: Found, chain: list[Found], outside: list[str], open_: set[str]
+    ) -> None:
+        if found.dotted in open_:
+            return
+        chain.append(found)
+        for parent in found.definition.parents:
+            name = parent.partition("[")[0]
+            reached = self.resolve_dotted(found.module, name)
+            if reached is None or reached[1] or reached[0].definition.kind != "class":
+                outside.append(self._outside_name(found.module, name))
+                continue
+            self._climb(reached[0], chain, outside, open_ | {found.dotted})
+
+    def _outside_name(self, module: str, expression: str) -> str:
+        head, _, rest = expression.partition(".")
+        summary = self.summary(module)
+        definition = summary.definitions.get(head) if summary else None
+        if definition is None or definition.kind != "import":
+            return expression
+        origin = ".".join(p for p in (definition.target_module, definition.target_name) if p)
+        return f"{origin}.{rest}" if rest else origin
+
+    def member(self, found: Found, name: str) -> tuple[Found, Member] | None:
+        """Find an attribute of a class along its ancestors: the class that provides it, and it."""
+        for item in self.ancestry(found).classes:
+            member = item.definition.members.get(name)
+            if member is not None:
+                return item, member
+        return None
+
+    def definers(self, name: str, kind: str) -> Iterator[Found]:
+        """Give every top-level class or function of this name in the install, by path."""
+        word = "class" if kind == "class" else "def"
+        for needle in (f"{word} {name}(", f"{word} {name}:"):
+            for path in self.files.containing(needle.encode()):
+                module = self.module_at(path)
+                summary = self.summary(module)
+                definition = summary.definitions.get(name) if summary else None
+                if definition is not None and definition.kind == kind:
+                    yield Found(module, definition)
+
+    def site(self, found: Found, line: int | None = None) -> Site:
+        """Give the place of a definition, for reports."""
+        return Site(
+            install=self.install,
+            path=self.path_of(found.module) or found.module,
+            line=found.definition.line if line is None else line,
+        )

@@ -1,0 +1,185 @@
+# What grafted code needs that is not Python of vLLM: operators and extensions in the binaries, and packages of
+# others. A CPU wheel lacks every CUDA operator, so here the donor's own lack proves nothing (rule 4's
+# exception): the base has an operator if its binaries name it or its own Python uses it.
+"""Rules about native code, third-party packages and exact-type checks."""
+
+import ast
+import sys
+from collections.abc import Iterator
+
+from vllm_graft.link.index import Index, is_inside
+from vllm_graft.link.linker import Linked, Linker, is_elsewhere
+from vllm_graft.link.symbols import flatten
+from vllm_graft.values.finding import Finding, Severity, Site
+from vllm_graft.values.install import Install
+from vllm_graft.values.plan import DependencyDecision
+
+
+def check_native(linked: Linked, linker: Linker, base: Install) -> Iterator[Finding]:
+    """Find operators and extension modules that the base's binaries do not have."""
+    donor = linked.decisions.donor
+    seen: set[str] = set()
+    for use, module in linked.native:
+        key = f"{use.namespace}.{use.name}"
+        if key in seen or use.name in base.native.operators:
+            continue
+        if base.files.containing(f"{key}".encode()) or base.files.containing(
+            f'"{use.namespace}", "{use.name}"'.encode()
+        ):
+            continue
+        seen.add(key)
+        yield _native_finding(
+            donor,
+            module,
+            use.span.line,
+            f"torch.ops.{key}",
+            "the base's binaries name no such operator, and its Python never uses it",
+            use.guard,
+        )
+    for module in linked.decisions.taken:
+        for name, line, guard in _extension_imports(donor, module):
+            if name in base.native.extensions or name in seen:
+                continue
+            if base.files.containing(name.rpartition(".")[2].encode()):
+                continue
+            seen.add(name)
+            yield _native_finding(
+                donor, module, line, name, "the base has no such extension module", guard
+            )
+
+
+def _native_finding(
+    donor: Index, module: str, line: int, wanted: str, found: str, guard: str
+) -> Finding:
+    severity: Severity = "note" if is_elsewhere(guard) else "blocked"
+    condition = f"; it is reached where {guard}" if guard else "; nothing guards its use"
+    return Finding(
+        code="G210",
+        severity=severity,
+        site=Site(install="donor", path=donor.path_of(module) or module, line=line),
+        wanted=wanted,
+        found=found + condition,
+        remedy="choose a base whose binaries have it, or the route rebuild"
+        + (f"; a setting that makes {guard!r} false avoids it" if guard else ""),
+    )
+
+
+def _extension_imports(index: Index, module: str) -> Iterator[tuple[str, int, str]]:
+    """Imports of ``vllm._something_C``: (module, line, guard)."""
+    for node, guard in _guarded_statements(index.tree(module)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [f"{node.module}.{a.name}" for a in node.names] + [node.module]
+        for name in names:
+            last = name.rpartition(".")[2]
+            if name.startswith("vllm.") and last.startswith("_") and last.endswith("_C"):
+                yield name, node.lineno, guard
+
+
+def _guarded_statements(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every statement of a tree with the conditions around it, outermost first."""
+
+    def walk(node: ast.AST, guards: tuple[str, ...]) -> Iterator[tuple[ast.stmt, str]]:
+        for name, value in ast.iter_fields(node):
+            parts = value if isinstance(value, list) else [value]
+            for part in parts:  # pyright: ignore[reportUnknownVariableType] fields of syntax nodes
+                if not isinstance(part, ast.AST):
+                    continue
+                inner = guards
+                if isinstance(node, ast.If) and name in {"body", "orelse"}:
+                    condition = ast.unparse(node.test)
+                    inner = (*guards, condition if name == "body" else f"not ({condition})")
+                if isinstance(part, ast.stmt):
+                    yield part, " and ".join(inner)
+                yield from walk(part, inner)
+
+    yield from walk(tree, ())
+
+
+def check_packages(linked: Linked, base: Install) -> Iterator[tuple[Finding, DependencyDecision]]:
+    """Find packages that grafted modules import as they are imported, and that the base never does."""
+    donor = linked.decisions.donor
+    seen: set[str] = set()
+    installed = {d.name for d in base.distributions}
+    asked = {
+        requirement.partition(";")[0].strip().split(" ")[0].split("[")[0].lower()
+        for d in base.distributions
+        for requirement in d.requires
+    }
+    for module in linked.decisions.taken:
+        for item in flatten(donor.tree(module).body):
+            node = item.node
+            if item.guard in {"try", "except", "TYPE_CHECKING"} or is_elsewhere(item.guard):
+                continue
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [a.name for a in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names = [node.module]
+            for name in names:
+                top = name.partition(".")[0]
+                if is_inside(name) or top in sys.stdlib_module_names or top in seen:
+                    continue
+                seen.add(top)
+                distribution = top.replace("_", "-").lower()
+                if distribution in installed or any(
+                    a.startswith(distribution) for a in asked
+                ) or base.files.containing(f"import {top}".encode()) or base.files.containing(
+                    f"from {top}".encode()
+                ):
+                    continue
+                site = Site(
+                    install="donor", path=donor.path_of(module) or module, line=node.lineno
+                )
+                yield (
+                    Finding(
+                        code="G211",
+                        severity="review",
+                        site=site,
+                        wanted=f"the package {top}",
+                        found="nothing in the base imports it or asks for it",
+                        remedy=f"see whether the base has it; if not, add {top} to the image",
+                    ),
+                    DependencyDecision(
+                        name=top,
+                        decision="missing",
+                        found="",
+                        wanted="",
+                        reason=f"{module} imports it",
+                    ),
+                )
+
+
+def check_exact_types(linked: Linked) -> Iterator[Finding]:
+    """Find places in the base that ask for the exact type of a class that the graft derives from."""
+    base = linked.decisions.base
+    for derivation in linked.decisions.derived.values():
+        name = derivation.base.name
+        for needle in (f"is {name}", f"== {name}"):
+            for path in base.files.containing(needle.encode()):
+                line = _line_with(base.files.read(path), needle)
+                if line is None:
+                    continue
+                yield Finding(
+                    code="G213",
+                    severity="review",
+                    site=Site(install="base", path=path, line=line),
+                    wanted=f"an instance of a class derived from {derivation.base.dotted}",
+                    found=f"the base compares the exact type with {name}",
+                    remedy="where this code runs for the model (LoRA, some quantisations), the"
+                    " grafted layer is passed over; try that feature before relying on it",
+                )
+
+
+def _line_with(content: bytes, needle: str) -> int | None:
+    """Line of an exact-type comparison: ``type(x) is Name``."""
+    for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
+        at = line.find(needle)
+        if at < 0 or "type(" not in line:
+            continue
+        behind = line[at + len(needle) : at + len(needle) + 1]
+        if not (behind.isalnum() or behind in {"_", "."}):
+            return number
+    return None
