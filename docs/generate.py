@@ -1,0 +1,167 @@
+# Writes the pages that are made from the program itself; with --check, only says which of them are out of date.
+import argparse
+import ast
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from vllm_graft.cli.arguments import DESCRIPTION, make_parser
+from vllm_graft.report.rules import Rule
+from vllm_graft.values.schema import plan_schema
+from vllm_graft.workflows.explain import read_rules
+
+DOCS = Path(__file__).parent
+PACKAGE = DOCS.parent / "src/vllm_graft"
+ROOMS = {
+    "": "The rim",
+    "cli": "cli: words to requests",
+    "workflows": "workflows: one file a verb",
+    "run": "run: the only place with effects",
+    "report": "report: results as text, JSON, Markdown and HTML",
+    "image": "image: what the plan puts into a base",
+    "deps": "deps: distributions",
+    "link": "link: the linker",
+    "install": "install: what is in a source",
+    "values": "values: what everybody speaks in",
+}
+MARK = "<!-- generated from here on by `make docs`: the comment block at the top of each file -->"
+
+
+def errors_page() -> str:
+    rules = read_rules()
+    parts = [
+        (
+            "# Codes\n\nGenerated from `src/vllm_graft/data/rules.toml` by `make docs`. `vllm-graft explain CODE` says the "
+            "same at a terminal.\n\nA finding (G) is news about code; the kind is what it usually is. An error (E) stops the "
+            "verb; the kind is its exit status.\n"
+        ),
+        *_rules_table(rules),
+        *(_rule(rule) for rule in rules.values()),
+    ]
+    return "\n".join(parts)
+
+
+def _rules_table(rules: Mapping[str, Rule]) -> Iterator[str]:
+    yield "| code | kind | meaning |"
+    yield "| --- | --- | --- |"
+    for rule in rules.values():
+        yield f"| [{rule.code}](#{rule.code.lower()}) | {rule.kind} | {rule.title} |"
+    yield ""
+
+
+def _rule(rule: Rule) -> str:
+    return (
+        f"## {rule.code}\n\n**{rule.title[0].upper()}{rule.title[1:]}.** *{rule.kind}*\n\n"
+        f"{rule.explanation}\n\nWhat to do: {rule.remedy}\n"
+    )
+
+
+def cli_page() -> str:
+    parser = make_parser()
+    parts = [
+        f"# Command line\n\nGenerated from the argument parser by `make docs`.\n\n{DESCRIPTION}\n",
+        (
+            "Results go to stdout, the story to stderr. Exit status: 0 done · 1 findings at or above the threshold · 2 the "
+            "request · 3 a source · 4 the overlay could not be made or written · 5 a node · 6 written, but not what was "
+            "planned · 70 a defect of vllm-graft · 130 interrupted.\n"
+        ),
+        "## vllm-graft\n",
+        *_options_table(parser),
+    ]
+    for action in parser._actions:  # argparse has no public list
+        if action.dest == "verb":
+            verbs = cast("Mapping[str, argparse.ArgumentParser]", action.choices)
+            for name, verb in verbs.items():
+                parts += [f"## vllm-graft {name}\n", f"{verb.description}\n", *_options_table(verb)]
+    return "\n".join(parts)
+
+
+def _options_table(parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield "| argument | meaning |"
+    yield "| --- | --- |"
+    for action in parser._actions:
+        if action.dest in ("verb", "help"):
+            continue
+        value = action.metavar or ("|".join(action.choices) if action.choices else "")
+        name = ", ".join(action.option_strings)
+        shown = f"{name} {value}".strip() if action.nargs != 0 else name
+        needed = " (required)" if action.required and action.option_strings else ""
+        escaped = shown.replace("|", "\\|")
+        yield f"| `{escaped}` | {action.help}{needed} |"
+    yield ""
+
+
+def schema_page() -> str:
+    descriptions: dict[tuple[str, str], str] = {}
+    for name in ("plan", "finding"):
+        tree = ast.parse((PACKAGE / f"values/{name}.py").read_text())
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                descriptions[node.name, ""] = ast.get_docstring(node) or ""
+                descriptions.update(_field_descriptions(node))
+    return json.dumps(plan_schema(descriptions), indent=2, ensure_ascii=False) + "\n"
+
+
+def _field_descriptions(node: ast.ClassDef) -> Iterator[tuple[tuple[str, str], str]]:
+    for line, after in zip(node.body, node.body[1:], strict=False):
+        match line, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=field)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield (node.name, field), " ".join(text.split())
+            case _:
+                pass
+
+
+def architecture_page() -> str:
+    page = DOCS / "architecture.md"
+    head = page.read_text().partition(MARK)[0] if page.exists() else "# Architecture\n\n"
+    parts = [head.rstrip() + "\n", MARK + "\n"]
+    for room, title in ROOMS.items():
+        folder = PACKAGE / room
+        modules = [path for path in sorted(folder.glob("*.py")) if path.stat().st_size]
+        if modules:
+            parts.append(f"## {title}\n")
+        for path in modules:
+            source = path.read_text()
+            parts.append(f"**`{path.relative_to(PACKAGE)}`** {_said(source)}\n")
+    return "\n".join(parts)
+
+
+def _said(source: str) -> str:
+    block: list[str] = []
+    for line in source.splitlines():
+        if not line.startswith("#"):
+            break
+        block.append(line.removeprefix("#").strip())
+    return " ".join(block) or (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+
+
+PAGES = {
+    "errors.md": errors_page,
+    "cli.md": cli_page,
+    "plan.schema.json": schema_page,
+    "architecture.md": architecture_page,
+}
+
+
+def main(*, check: bool) -> int:
+    stale: list[str] = []
+    for name, make in PAGES.items():
+        page = DOCS / name
+        wanted = make()
+        if page.exists() and page.read_text(encoding="utf-8") == wanted:
+            continue
+        stale.append(f"docs/{name}")
+        if not check:
+            page.write_text(wanted, encoding="utf-8")
+    if check and stale:
+        print(f"out of date: {', '.join(stale)}\nhelp: run `make docs` and commit what it writes")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]))
