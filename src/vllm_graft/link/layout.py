@@ -53,7 +53,9 @@ def read_layout(trees: SourceTrees, *, install: Literal["base", "donor"] = "base
     if "vllm/__init__.py" not in files or REGISTRY_PATH not in files:
         message = f"no vLLM here: wanted vllm/__init__.py and {REGISTRY_PATH}"
         raise SourceError(
-            message, remedy="Name a wheel of vLLM, or the folder that holds vllm/ (site-packages)."
+            message,
+            remedy="Name a wheel of vLLM, or the folder that holds vllm/ (site-packages).",
+            code="E320",
         )
     models, retired, elsewhere, findings = _read_registry(trees, install)
     tables: list[Table] = []
@@ -303,7 +305,7 @@ def _generation(traits: frozenset[str], *, known: bool) -> str:
 
 def _unknown(install: Literal["base", "donor"], path: str, wanted: str, found: str) -> Finding:
     return Finding(
-        code="G101",
+        code="G302",
         severity="review",
         site=Site(install=install, path=path, line=0),
         wanted=f"vLLM's {wanted}, as releases 0.11 to 0.33 write it",

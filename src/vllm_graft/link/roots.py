@@ -163,7 +163,7 @@ def _model(layout: Layout, architecture: str, why: str) -> RootModel:
             if near
             else "Use a donor that has it; `vllm-graft inspect DONOR` lists what it has."
         )
-    raise RequestError(message, remedy=remedy)
+    raise RequestError(message, remedy=remedy, code="E201")
 
 
 def _root(entry: ModelEntry, why: str) -> RootModel:
@@ -395,7 +395,9 @@ def _drafts(
     if not added:
         asked = ", ".join(model.architecture for model in models)
         message = f"the donor has no MTP draft for {asked}"
-        raise RequestError(message, remedy="Leave the feature mtp out, or use a newer donor.")
+        raise RequestError(
+            message, remedy="Leave the feature mtp out, or use a newer donor.", code="E201"
+        )
     for name in dict.fromkeys(added):
         yield _root(layout.by_architecture[name], "feature mtp")
 
@@ -411,7 +413,9 @@ def _parser(layout: Layout, kind: ParserKind, wanted: str, words: Sequence[str])
         if not fits:
             message = f"no {kind} of the donor is named like this model"
             raise RequestError(
-                message, remedy=f"Name one: {kind}=NAME, of {', '.join(sorted(names))}."
+                message,
+                remedy=f"Name one: {kind}=NAME, of {', '.join(sorted(names))}.",
+                code="E201",
             )
         wanted = max(fits, key=len)
     entry = names.get(wanted)
@@ -419,7 +423,7 @@ def _parser(layout: Layout, kind: ParserKind, wanted: str, words: Sequence[str])
         message = f"the donor has no {kind} named {wanted!r}"
         near = _closest(wanted, names)
         remedy = f"Did you mean {near}?" if near else f"It has {', '.join(sorted(names))}."
-        raise RequestError(message, remedy=remedy)
+        raise RequestError(message, remedy=remedy, code="E201")
     return RootPart(role=kind, name=wanted, module=entry.module, class_name=entry.symbol)
 
 

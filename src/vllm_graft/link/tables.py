@@ -31,7 +31,9 @@ class SourceTrees:
             except (SyntaxError, ValueError) as error:
                 message = f"{path} is not valid Python: {error}"
                 raise SourceError(
-                    message, remedy="Use an install that imports, or repair this file."
+                    message,
+                    remedy="Use an install that imports, or repair this file.",
+                    code="E305",
                 ) from error
         return self._trees[path]
 

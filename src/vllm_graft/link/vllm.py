@@ -265,6 +265,12 @@ PARSER_MANAGERS: Mapping[Role, bytes] = {
 # Values of these tables are ("file", "Class") in the package that holds the table.
 PAIRS_IN_PACKAGE = frozenset({"reasoning-parser", "tool-parser", "parser", "tokenizer", "renderer"})
 
+PARSER_MANAGER_OF: Mapping[Role, str] = {
+    "reasoning-parser": "ReasoningParserManager",
+    "tool-parser": "ToolParserManager",
+}
+"""Has ``register_lazy_module(name, module_path, class_name)`` from 0.11.1 on."""
+
 KIND_OF_ROLE: Mapping[Role, EditSiteKind] = {
     "config-registry": "config-registry",
     "config-exports": "config-exports",
@@ -323,6 +329,19 @@ def written_module(module: str) -> str | None:
     if module.startswith(f"{MODELS}."):
         return module.removeprefix(f"{MODELS}.")
     return module if module.startswith("vllm.") else None
+
+
+def registry_takes_full_paths(registry: bytes) -> bool:
+    """Tell whether a registry can name modules outside ``model_executor/models``.
+
+    Source: ``_resolve_module_name`` in registry.py of 0.25.1; absent in 0.20.2.
+    """
+    return b'startswith("vllm.")' in registry
+
+
+def is_draft_table(name: str) -> bool:
+    """Tell whether a table of the model registry lists speculative drafts."""
+    return "SPECULATIVE" in name
 
 
 def kind_of_place(path: str, variable: str, layout: Layout) -> EditSiteKind:

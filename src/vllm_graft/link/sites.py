@@ -1,0 +1,267 @@
+# Edit sites are computed, never listed: every mention, outside the grafted files, of a name that the
+# grafted family owns. What "owns" means is the hard idea here: a name that the base does not know at
+# all may be looked for inside other names; one that the base knows too counts only where it stands
+# alone; a word such as ``granite``, which the base uses for another model, is not owned.
+"""The places outside a model's own files where the donor names it."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from vllm_graft.link.roots import Roots
+from vllm_graft.link.tables import SourceTrees, absolute_module, module_of, package_of
+from vllm_graft.link.vllm import Layout, room_of
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]*")
+_SHORTEST_STEM = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """The names that a grafted family owns."""
+
+    exact: frozenset[str]
+    """Count only as a whole name or string, or as a part between dots and colons."""
+    stems: tuple[str, ...]
+    """Unknown to the base, so they count inside longer names too."""
+    unasked: frozenset[str]
+    """Architectures of grafted files that nobody asked for."""
+
+    def of(self, word: str) -> str | None:
+        """Give the owned identifier that a name or string mentions, None where it has none."""
+        if word in self.exact:
+            return word
+        if not _WORD.fullmatch(word):
+            return None
+        for part in re.split(r"[.:]+", word):
+            if part in self.exact:
+                return part
+        for stem in self.stems:
+            if stem in word:
+                return word if word.isidentifier() else stem
+        return None
+
+    def needles(self) -> tuple[str, ...]:
+        """Give the fewest strings of which one is in every file that mentions the family."""
+        kept: list[str] = []
+        for word in sorted({*self.exact, *self.stems, *self.unasked}, key=len):
+            if not any(other in word for other in kept):
+                kept.append(word)
+        return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """One mention of an owned identifier in a file of the donor."""
+
+    path: str
+    line: int
+    identifier: str
+    ancestors: tuple[ast.AST, ...]
+    """From the module down to the node that holds the mention."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A file that mentions the family and needs no closer look: it is another model's own."""
+
+    path: str
+    line: int
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What each install knows."""
+
+    donor: Layout
+    base: Layout
+    text: SourceTrees
+    """Of the base."""
+
+
+def owned_identifiers(
+    roots: Roots,
+    known: Known,
+    *,
+    grafted: Mapping[str, str],
+    operators: Mapping[str, str],
+) -> Owned:
+    """Work out which names the family owns, given what the base knows.
+
+    ``grafted``: donor module → module in the grafted base; ``operators``: custom op that grafted
+    code registers → its name in the grafted base.
+    """
+    donor_layout, base_layout, base = known.donor, known.base, known.text
+    words = {
+        model.architecture
+        for model in roots.models
+        if model.architecture not in base_layout.by_architecture
+        or base_layout.by_architecture[model.architecture].module in grafted.values()
+    }
+    unasked = {
+        entry.architecture
+        for entry in donor_layout.models
+        if grafted.get(entry.module) == entry.module
+        and entry.architecture not in base_layout.by_architecture
+        and entry.architecture not in words
+    }
+    words |= unasked
+    words |= {
+        name
+        for name in (*roots.model_types, *roots.draft_types)
+        if _owns_model_type(name, donor_layout, base_layout, base)
+    }
+    words |= {
+        donor for donor, new in grafted.items() if donor == new and room_of(donor) != "engine"
+    }
+    words |= set(operators)
+    words |= set(_backends(donor_layout, base_layout, grafted))
+    stems: set[str] = set()
+    for config in roots.configs:
+        if base_layout.lookup("config-exports", config.class_name) is None:
+            words.add(config.class_name)
+            stems.add(re.sub(r"(Text|Vision|Audio)?Config$", "", config.class_name))
+    stems |= {_family_folder(module) for module in words if "." in module}
+    candidates = {word for word in words | stems if len(word) >= _SHORTEST_STEM}
+    # Shortest first: a word that contains a known stem needs no search of its own.
+    strong: list[str] = []
+    for word in sorted(candidates - set(operators), key=len):
+        if any(stem in word for stem in strong):
+            continue
+        if not base.files.containing(word.replace(".", "/").encode()) and not _known(word, base):
+            strong.append(word)
+    return Owned(exact=frozenset(words), stems=tuple(strong), unasked=frozenset(unasked))
+
+
+def _known(word: str, base: SourceTrees) -> bool:
+    return bool(base.files.containing(word.encode()))
+
+
+def _family_folder(module: str) -> str:
+    """Give the part of a module's name that is the family's: the folder, else the file."""
+    parts = module.split(".")
+    return parts[2] if module.startswith("vllm.models.") else parts[-1]
+
+
+def _owns_model_type(
+    name: str, donor_layout: Layout, base_layout: Layout, base: SourceTrees
+) -> bool:
+    if base_layout.lookup("config-registry", name) or base_layout.lookup("mtp-types", name):
+        return False
+    if donor_layout.lookup("config-registry", name) or donor_layout.lookup("mtp-types", name):
+        return True
+    return not any(base.files.containing(form.encode()) for form in (f'"{name}"', f"'{name}'"))
+
+
+def _backends(
+    donor_layout: Layout, base_layout: Layout, grafted: Mapping[str, str]
+) -> Iterator[str]:
+    """Give the attention backends of the donor's enum whose class is in a grafted file."""
+    known = {
+        entry.name for table in base_layout.of_role("attention-backend") for entry in table.entries
+    }
+    for table in donor_layout.of_role("attention-backend"):
+        for entry in table.entries:
+            if entry.module in grafted and entry.name not in known:
+                yield entry.name
+
+
+def find_sites(
+    owned: Owned, donor: SourceTrees, base: SourceTrees, grafted: Mapping[str, str]
+) -> tuple[tuple[Mention, ...], tuple[Elsewhere, ...]]:
+    """Find every mention outside the grafted files.
+
+    Order: by path, then line. Comments and docstrings are not mentions. A file that belongs to
+    another model, and is neither grafted nor used by what is, is one ``Elsewhere``.
+    """
+    paths: set[str] = set()
+    for needle in owned.needles():
+        # An import writes its module with dots; a relative one only its last part.
+        for form in {needle, needle.rpartition(".")[2]} if needle.startswith("vllm.") else {needle}:
+            paths.update(donor.files.containing(form.encode()))
+    used = _used_by_grafted(donor, base, grafted)
+    mentions: list[Mention] = []
+    elsewhere: list[Elsewhere] = []
+    for path in sorted(paths):
+        module = module_of(path)
+        if module in grafted:
+            continue
+        tree = donor.tree(path)
+        found = [] if tree is None else list(_mentions(tree, path, owned))
+        if not found:
+            continue
+        if room_of(module) != "engine" and module not in used:
+            first = found[0]
+            elsewhere.append(Elsewhere(path=path, line=first.line, identifier=first.identifier))
+        else:
+            mentions.extend(found)
+    return tuple(mentions), tuple(elsewhere)
+
+
+def _used_by_grafted(
+    donor: SourceTrees, base: SourceTrees, grafted: Mapping[str, str]
+) -> frozenset[str]:
+    """Give the modules of the base that grafted files import: their donor text matters too."""
+    used: set[str] = set()
+    for module in grafted:
+        for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
+            tree = donor.tree(path)
+            for node in ast.walk(tree) if tree is not None else ():
+                if isinstance(node, ast.ImportFrom):
+                    used.add(absolute_module(node, package_of(path)))
+                elif isinstance(node, ast.Import):
+                    used.update(alias.name for alias in node.names)
+    return frozenset(
+        name
+        for name in used
+        if name not in grafted and f"{name.replace('.', '/')}.py" in base.files
+    )
+
+
+def _mentions(tree: ast.Module, path: str, owned: Owned) -> Iterator[Mention]:
+    seen: set[tuple[int, str]] = set()
+    package = package_of(path)
+    for ancestors in _walk((tree,)):
+        node = ancestors[-1]
+        for word, line in _words(node, ancestors, package):
+            identifier = owned.of(word)
+            if identifier is not None and (line, identifier) not in seen:
+                seen.add((line, identifier))
+                yield Mention(path=path, line=line, identifier=identifier, ancestors=ancestors)
+
+
+def _walk(ancestors: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, ...]]:
+    yield ancestors
+    for child in ast.iter_child_nodes(ancestors[-1]):
+        yield from _walk((*ancestors, child))
+
+
+def _words(
+    node: ast.AST, ancestors: tuple[ast.AST, ...], package: str
+) -> Iterable[tuple[str, int]]:
+    match node:
+        case ast.Constant(value=str(text)):
+            # A string statement is documentation.
+            return () if isinstance(ancestors[-2], ast.Expr) else ((text, node.lineno),)
+        case ast.Name(id=name):
+            return ((name, node.lineno),)
+        case ast.Attribute(attr=name):
+            return ((name, node.end_lineno or node.lineno),)
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return ((name, node.lineno),)
+        case ast.ImportFrom():
+            module = absolute_module(node, package)
+            return (
+                (module, node.lineno),
+                *((f"{module}.{alias.name}", alias.lineno) for alias in node.names),
+            )
+        case ast.Import(names=names):
+            return tuple((alias.name, alias.lineno) for alias in names)
+        case ast.keyword(arg=str(name)):
+            return ((name, node.lineno),)
+        case ast.arg(arg=name):
+            return ((name, node.lineno),)
+        case _:
+            return ()
