@@ -106,9 +106,9 @@ class _Emitter:
         notes: list[str] = []
         splices = list(self._contract_splices(module, source, notes))
         splices.extend(self._operator_splices(module, source, notes))
-        cut, borrowed = self._cut(taken, source, notes)
-        splices.extend(cut)
         used = self._used_names(taken)
+        cut, borrowed = self._cut(taken, source, notes, used or frozenset())
+        splices.extend(cut)
         splices.extend(
             self._import_splices(taken, source, used=used, is_package=is_package, notes=notes)
         )
@@ -178,7 +178,7 @@ class _Emitter:
                     yield Splice(start, end, f"torch.ops.vllm.{new}")
 
     def _cut(
-        self, taken: Taken, source: Source, notes: list[str]
+        self, taken: Taken, source: Source, notes: list[str], used: frozenset[str]
     ) -> tuple[list[Splice], list[str]]:
         """Cut what the graft does not reach, and import what the base's version serves for."""
         if taken.kind == "donor":
@@ -194,6 +194,8 @@ class _Emitter:
                 if self._is_loose_registration(node, taken.module, reached):
                     splices.append(self._removal(node, source))
                 continue
+            if name in used and self._stands_in(taken.module, name, node):
+                continue
             found = self._donor.resolve(taken.module, name)
             declined = found is not None and self._decisions.prefers_base(found)
             if name in reached and not declined:
@@ -205,6 +207,12 @@ class _Emitter:
                 borrowed.append(self._import_line(decision, name))
         notes.append(f"definitions kept: {', '.join(dict.fromkeys(kept))}")
         return splices, list(dict.fromkeys(borrowed))
+
+    def _stands_in(self, module: str, name: str, node: ast.stmt) -> bool:
+        """Tell whether a value stands in at run time for what only type checkers import."""
+        summary = self._donor.summary(module)
+        definition = summary.definitions.get(name) if summary else None
+        return definition is not None and definition.node is not node
 
     def _names_used_in(self, module: str, reached: set[str], name: str) -> bool:
         return any(
@@ -275,6 +283,13 @@ class _Emitter:
         for statement in summary.loose:
             if not self._is_loose_registration(statement, taken.module, reached):
                 names.update(global_names(statement))
+        for node in self._donor.tree(taken.module).body:
+            if isinstance(node, ast.If):
+                names.update(global_names(node.test))
+        for item in flatten(self._donor.tree(taken.module).body):
+            name = self._defined_name(item.node)
+            if name in names and self._stands_in(taken.module, name, item.node):
+                names.update(global_names(item.node))
         return frozenset(names)
 
     def _import_splices(

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from vllm_graft.errors import SourceError
 from vllm_graft.link.symbols import Definition, Member, ModuleSummary, summarize
+from vllm_graft.link.tables import SourceTrees
 from vllm_graft.values.finding import Site
-from vllm_graft.values.install import Files
 
 ROOT_PACKAGE = "vllm"
 
@@ -55,11 +54,11 @@ def is_inside(module: str) -> bool:
 class Index:
     """Lazy, memoised look-ups in one install."""
 
-    def __init__(self, files: Files, install: Literal["base", "donor"]) -> None:
-        """Take the files of an install; nothing is parsed yet."""
-        self.files = files
+    def __init__(self, trees: SourceTrees, install: Literal["base", "donor"]) -> None:
+        """Take the trees of an install; nothing is parsed yet."""
+        self.files = trees.files
         self.install: Literal["base", "donor"] = install
-        self._trees: dict[str, ast.Module] = {}
+        self._trees = trees
         self._summaries: dict[str, ModuleSummary | None] = {}
         self._resolved: dict[tuple[str, str], Found | None] = {}
         self._ancestries: dict[tuple[str, str], Ancestry] = {}
@@ -95,22 +94,11 @@ class Index:
             KeyError: there is no such module.
             SourceError: its file is no valid Python.
         """
-        if module not in self._trees:
-            path = self.path_of(module)
-            if path is None:
-                raise KeyError(module)
-            try:
-                self._trees[module] = ast.parse(self.files.read(path))
-            except (SyntaxError, ValueError) as error:
-                line = error.lineno if isinstance(error, SyntaxError) else 0
-                message = f"{path} of the {self.install}, line {line}, is no valid Python: {error}"
-                raise SourceError(
-                    message,
-                    remedy="reinstall vLLM in that source, or plan with a Python at least as new as"
-                    " the one that the source is made for",
-                    code="E305",
-                ) from error
-        return self._trees[module]
+        path = self.path_of(module)
+        tree = None if path is None else self._trees.tree(path)
+        if tree is None:
+            raise KeyError(module)
+        return tree
 
     def summary(self, module: str) -> ModuleSummary | None:
         """Summary of a module; None where the install has no such module."""

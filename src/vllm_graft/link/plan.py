@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from vllm_graft.link.decide import Decisions
-from vllm_graft.link.edits import plan_edits
+from vllm_graft.link.decide import Decisions, version_suffix
+from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
 from vllm_graft.link.index import Index
 from vllm_graft.link.layout import read_layout
@@ -62,8 +62,8 @@ def link(base: Install, donor: Install, request: LinkRequest) -> GraftPlan:
         features=request.features,
     )
     decisions = Decisions(
-        Index(donor.files, "donor"),
-        Index(base.files, "base"),
+        Index(donor_trees, "donor"),
+        Index(base_trees, "base"),
         room_of=room_of,
         donor_version=donor.version,
         family=family_module(roots),
@@ -72,14 +72,16 @@ def link(base: Install, donor: Install, request: LinkRequest) -> GraftPlan:
     linked = linker.link()
     modules = emit(linked, linker, donor_version=donor.version)
     edited = plan_edits(
-        donor=donor_trees,
-        base=base_trees,
-        donor_layout=donor_layout,
-        base_layout=base_layout,
-        roots=roots,
-        grafted={m.origin: m.name for m in modules if m.kind != "extracted"},
-        operators={old: new for old, new in linked.operators.items()},
-        donor_version=donor.version,
+        EditRequest(
+            donor=donor_trees,
+            base=base_trees,
+            donor_layout=donor_layout,
+            base_layout=base_layout,
+            roots=roots,
+            grafted={m.origin: m.name for m in modules if m.kind != "extracted"},
+            operators=linked.operators,
+            donor_version=version_suffix(donor.version),
+        )
     )
     packages = tuple(check_packages(linked, base))
     findings = _ordered(
