@@ -5,7 +5,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from vllm_graft.report.plan_view import KINDS, PlanView, changed_lines, count, line_count
+from vllm_graft.report.plan_view import DECISIONS, KINDS, PlanView, changed_lines, count, line_count
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.plan import PlanSource
 
@@ -18,12 +18,12 @@ def render_plan_html(view: PlanView, digest: Digest, style: str) -> str:
             _head(view),
             _tiles(view),
             _section("Findings", _findings(view), "Nothing was found that speaks against it."),
+            _section("How far this is proven", _rungs(view), "Not at all."),
             _section("New files", _modules(view), "None."),
             _section("Edits of base files", _edits(view), "None."),
             _section("References", _references(view), "None."),
             _section("Edit sites", _sites(view), "None: nothing outside its files names it."),
             _section("Dependencies", _dependencies(view), "Nothing is decided about them."),
-            _section("Proof", _rungs(view), "None."),
         )
     )
     return (
@@ -45,7 +45,7 @@ def _head(view: PlanView) -> str:
         f'<header>\n<p class="kicker">vllm-graft plan</p>\n'
         f"<h1>{escape(plan.donor.version)} <span>into</span> {escape(plan.base.version)}</h1>\n"
         f'<ul class="names">{names}{features}</ul>\n'
-        f'<p class="verdict {plan.verdict}"><strong>{plan.verdict}</strong> {escape(view.sentence)}</p>\n'
+        f'<p>{escape(view.story)}</p>\n<p class="verdict {plan.verdict}"><strong>{plan.verdict}</strong> {escape(view.sentence)}</p>\n'
         f"{_sources(plan.donor, plan.base)}</header>"
     )
 
@@ -128,10 +128,11 @@ def _edits(view: PlanView) -> str:
     parts: list[str] = []
     for edit in view.plan.edits:
         added, removed = changed_lines(edit)
+        fewer = f" <del>&minus;{removed}</del>" if removed else ""
         why = "".join(f"<li>{escape(text)}</li>" for text in edit.why)
         parts.append(
             f"<details><summary>{_code(edit.path)}"
-            f'<span class="meta"><ins>+{added}</ins> <del>&minus;{removed}</del></span></summary>'
+            f'<span class="meta"><ins>+{added}</ins>{fewer}</span></summary>'
             f'<ul class="rewrites">{why}</ul><pre class="diff">{_diff(edit.diff)}</pre></details>'
         )
     return "\n".join(parts)
@@ -180,7 +181,7 @@ def _sites(view: PlanView) -> str:
                 _code(f"{site.path}:{site.line}"),
                 _code(site.identifier),
                 escape(site.kind),
-                f'<span class="badge {site.decision}">{escape(site.decision)}</span>',
+                f'<span class="badge {site.decision}">{escape(DECISIONS[site.decision])}</span>',
                 escape(site.reason),
             )
             for site in view.plan.sites
@@ -228,4 +229,4 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _code(text: str) -> str:
-    return f"<code>{escape(text)}</code>"
+    return f"<code>{escape(text).replace('/', '/<wbr>').replace('.', '.<wbr>')}</code>"

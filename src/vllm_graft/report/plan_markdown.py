@@ -15,6 +15,8 @@ def render_plan_markdown(view: PlanView) -> str:
         "",
         f"From {_install(plan.donor)} into {_install(plan.base)}{_with(plan.features)}.",
         "",
+        view.story,
+        "",
         f"**{plan.verdict}**: {view.sentence}",
     ]
     sections: Sequence[tuple[str, Sequence[str], Iterable[Sequence[object]]]] = (

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from vllm_graft.report.ink import Ink
 from vllm_graft.report.plan_view import (
+    DECISIONS,
     KINDS,
     FindingGroup,
     PlanView,
@@ -15,7 +16,7 @@ from vllm_graft.report.plan_view import (
     line_count,
 )
 
-_SHOWN = 4
+_SHOWN = 3
 _WIDTH = 100
 
 
@@ -23,19 +24,20 @@ def render_plan_text(view: PlanView, ink: Ink) -> str:
     """Give the summary of a plan."""
     plan = view.plan
     lines = [
-        ink.mark("bold", f"Graft of {view.headline}"),
+        *(ink.mark("bold", line) for line in _wrapped(f"Graft of {view.headline}", "")),
         f"  from  vLLM {plan.donor.version:12} {ink.mark('dim', plan.donor.source)}",
         f"  into  vLLM {plan.base.version:12} {ink.mark('dim', plan.base.source)}",
     ]
     if plan.features:
         lines.append(f"  with  {', '.join(plan.features)}")
-    lines += ["", *_wrapped(f"Verdict: {ink.verdict(plan.verdict)}. {view.sentence}", "")]
+    lines += ["", *_wrapped(view.story, ""), ""]
+    lines += _wrapped(f"Verdict: {ink.verdict(plan.verdict)}. {view.sentence}", "")
     for title, body in (
         (f"What moves: {count(len(plan.modules), 'new file')}", _modules(view, ink)),
         (f"What is edited: {count(len(plan.edits), 'file')} of the base", _edits(view, ink)),
         (_references_title(view), _references(view, ink)),
         ("What was repaired on the way", _repairs(view, ink)),
-        (_sites_title(view), _sites(view, ink)),
+        (_sites_title(view), _sites(view, ink) if view.sites else ()),
         ("Dependencies", _dependencies(view, ink)),
         ("Findings", _findings(view, ink)),
         ("How far this is proven", _rungs(view, ink)),
@@ -55,8 +57,8 @@ def _modules(view: PlanView, ink: Ink) -> Iterator[str]:
 def _edits(view: PlanView, ink: Ink) -> Iterator[str]:
     for edit in view.plan.edits:
         added, removed = changed_lines(edit)
-        sizes = f"{ink.mark('green', f'+{added}')} {ink.mark('red', f'-{removed}')}"
-        yield f"  {edit.path}  {sizes}"
+        fewer = f" {ink.mark('red', f'-{removed}')}" if removed else ""
+        yield f"  {edit.path}  {ink.mark('green', f'+{added}')}{fewer}"
         yield from _few(edit.why, "    ", ink)
 
 
@@ -77,17 +79,15 @@ def _repairs(view: PlanView, ink: Ink) -> Iterator[str]:
 
 
 def _sites_title(view: PlanView) -> str:
-    counts = ", ".join(f"{len(sites)} {decision}" for decision, sites in view.sites.items())
+    counts = ", ".join(f"{len(sites)} {DECISIONS[name]}" for name, sites in view.sites.items())
     return f"Places outside the model's files that name it: {counts or 'none'}"
 
 
 def _sites(view: PlanView, ink: Ink) -> Iterator[str]:
-    for decision in ("refuse", "transplant"):
-        found = view.sites.get(decision, ())
-        told = list(
-            dict.fromkeys(f"{decision}: {site.path} ({site.kind}): {site.reason}" for site in found)
-        )
-        yield from _few(told, "  ", ink, shown=8)
+    for site in view.sites.get("refuse", ()):
+        place = ink.mark("blue", f"{site.path}:{site.line}")
+        yield f"  {ink.mark('red', 'refused')} {place} {site.identifier}"
+        yield from _wrapped(site.reason, "    ")
 
 
 def _dependencies(view: PlanView, ink: Ink) -> Iterator[str]:

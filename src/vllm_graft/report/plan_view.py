@@ -27,6 +27,14 @@ KINDS: Mapping[str, str] = {
     "extracted": "definitions that the base lacks",
 }
 
+DECISIONS: Mapping[str, str] = {
+    "transplant": "carried over",
+    "present": "there already",
+    "not-needed": "not needed",
+    "refuse": "refused",
+}
+"""Decision about an edit site, in words."""
+
 _SEVERITIES = ("blocked", "review", "note")
 
 
@@ -46,6 +54,8 @@ class PlanView:
 
     plan: GraftPlan
     headline: str
+    story: str
+    """What a plan is about, for somebody who sees the first one."""
     sentence: str
     """The verdict in words."""
     references: tuple[tuple[int, str, str], ...]
@@ -64,6 +74,8 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
     return PlanView(
         plan=plan,
         headline=", ".join(plan.architectures),
+        story=f"The base does not know this model; the donor does. What vLLM {plan.donor.version} has for it moves"
+        f" into vLLM {plan.base.version}, and is made to fit where the two differ.",
         sentence=verdict_sentence(plan.verdict, plan.findings),
         references=tuple(
             (plan.reference_counts[kind], kind, meaning)
@@ -73,7 +85,7 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
         repairs=tuple((module, module.rewrites) for module in plan.modules if module.rewrites),
         sites={
             decision: found
-            for decision in ("transplant", "present", "not-needed", "refuse")
+            for decision in DECISIONS
             if (found := tuple(site for site in plan.sites if site.decision == decision))
         },
         groups=groups,

@@ -85,11 +85,9 @@ def run_apply(request: ApplyRequest, *, environment: Environment, console: Conso
         recovered = unfinished_plans(root) if request.dry_run else recover(root)
         if recovered and not request.dry_run:
             install = open_install(source, environment=environment, console=console)
-        return replace(
-            _put_in(request, plan, root),
-            recovered=recovered,
-            same_base=install.digest == plan.base.digest,
-        )
+        receipt = _put_in(request, plan, root)
+        same = receipt.outcome == "already applied" or install.digest == plan.base.digest
+        return replace(receipt, recovered=recovered, same_base=same)
 
 
 def _put_in(request: ApplyRequest, plan: GraftPlan, root: Folder) -> ApplyReceipt:
