@@ -2,12 +2,12 @@
 # reading are renderings of what stands here. A plan may come from anywhere, so its paths are not believed.
 """The overlay: the files that a plan adds or edits."""
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from vllm_graft.errors import BuildError
+from vllm_graft.link.syntax import parse_source_text
 from vllm_graft.link.unified import apply_diff, render_diff
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.install import Files
@@ -152,7 +152,7 @@ def syntax_complaint(path: str, content: bytes) -> str | None:
     if not path.endswith(".py"):
         return None
     try:
-        ast.parse(content, filename=path)
+        parse_source_text(content, path)
     except (SyntaxError, ValueError, RecursionError) as failure:
         return f"it is no valid Python: {failure}"
     return None

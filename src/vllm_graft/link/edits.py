@@ -12,6 +12,7 @@ from vllm_graft.link.places import find_scope, scope_of
 from vllm_graft.link.registering import Registration, export_eagerly, register_parts
 from vllm_graft.link.roots import Roots
 from vllm_graft.link.sites import Known, Mention, Owned, find_sites, owned_identifiers
+from vllm_graft.link.syntax import parse_source_text
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.transplant import InsertedCode, Outcome, Transplanter
 from vllm_graft.link.unified import render_diff
@@ -124,7 +125,7 @@ def plan_edits(request: EditRequest) -> Edits:
 def _edit(request: EditRequest, path: str, text: bytes, transplanter: Transplanter) -> Edit:
     before = request.base.files.read(path)
     try:
-        ast.parse(text)
+        parse_source_text(text, path)
     except SyntaxError as error:
         message = f"the edit of {path} would not be valid Python: {error}"
         raise BuildError(

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from vllm_graft.errors import SourceError
+from vllm_graft.link.syntax import parse_source_text
 from vllm_graft.values.install import Files
 
 
@@ -27,7 +28,7 @@ class SourceTrees:
             if path not in self.files:
                 return None
             try:
-                self._trees[path] = ast.parse(self.files.read(path))
+                self._trees[path] = parse_source_text(self.files.read(path), path)
             except (SyntaxError, ValueError) as error:
                 message = f"{path} is not valid Python: {error}"
                 raise SourceError(
