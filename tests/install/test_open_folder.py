@@ -57,6 +57,18 @@ def test_distribution_folders_of_debian_are_found(
     assert opener.open(f"path:{tmp_path}").location == str(site)
 
 
+def test_packages_of_another_interpreter_are_not_those_of_this_one(
+    opener: Opener, tmp_path: Path
+) -> None:
+    site = site_of(tmp_path, folder="lib/python3.12/site-packages")
+    other = tmp_path / "lib/python3.11/site-packages"
+    pretend.write_tree(other, pretend.dist_info("numpy", "1.0", {}))
+    install = opener.open(f"path:{tmp_path}")
+    assert install.sites == (str(site),)
+    assert install.interpreter == "cp312"
+    assert {each.name for each in install.distributions} == {"torch", "vllm"}
+
+
 def test_a_checkout_is_read_and_its_tag_tells_the_version(opener: Opener, tmp_path: Path) -> None:
     files = pretend.package()
     del files["vllm/_version.py"]

@@ -9,12 +9,12 @@ from typing import TypedDict, cast
 from packaging.version import InvalidVersion, Version
 
 from vllm_graft.install.metadata import parse_metadata, parse_record
-from vllm_graft.install.native import Binary, extension_name
+from vllm_graft.install.native import READER, Binary, extension_name
 from vllm_graft.install.tree import PackedFiles, is_vllm_python
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.install import Distribution, Install, NativeCode
 
-_MAGIC = b"vllm-graft/install/3\n"
+_MAGIC = f"vllm-graft/install/3.{READER}\n".encode()
 UNKNOWN_VERSION = "unknown"
 """What a checkout without any sign of its version says; its layout then places it."""
 

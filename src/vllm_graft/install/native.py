@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+READER = "1"
+"""Goes up whenever the same bytes are read otherwise: answers of before are then not believed."""
+
 _ARROW = b"->"
 _LONGEST = 16_384
 """No schema is longer; also what is kept of one piece in front of the next."""

@@ -66,7 +66,7 @@ def open_folder(path: str, *, source: str, cache: Cache) -> Install:
         raise _no_vllm(path, sites)
     if len(copies) > 1:
         raise _several(path, copies)
-    return _read(copies[0], sites, source=source, cache=cache)
+    return _read(copies[0], _sites_of(copies[0], sites), source=source, cache=cache)
 
 
 def _sites(path: str) -> tuple[str, ...]:
@@ -75,6 +75,14 @@ def _sites(path: str) -> tuple[str, ...]:
         return (real_path(path),)
     below = match_folders(path, SITE_PATTERNS)
     return tuple(dict.fromkeys(real_path(site) for site in below)) or (real_path(path),)
+
+
+def _sites_of(copy: Copy, sites: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out the folders of other interpreters, where the place of vLLM tells which one is meant."""
+    own = interpreter_of_site(copy.root) if copy.root in sites else None
+    if own is None:
+        return sites
+    return tuple(site for site in sites if interpreter_of_site(site) in {own, None})
 
 
 def _copies(sites: tuple[str, ...]) -> list[Copy]:
