@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +31,7 @@ class Cache:
     root: Path | None
     """None: nothing is kept."""
     console: Console
+    _complaints: list[str] = field(default_factory=list[str], repr=False)
 
     @classmethod
     def at(cls, directory: str, console: Console) -> "Cache":
@@ -105,7 +106,10 @@ class Cache:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, content)
         except OSError as error:
-            self.console.tell(f"cache: not kept, {path.parent} cannot be written: {error.strerror}")
+            if not self._complaints:  # one is enough: the rest would say the same
+                said = f"cache: nothing is kept, {self.root} cannot be written: {error.strerror}"
+                self._complaints.append(said)
+                self.console.tell(said)
 
     def _content(self, digest: Digest) -> Path | None:
         if self.root is None:
