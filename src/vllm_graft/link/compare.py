@@ -108,9 +108,7 @@ class Comparison:
         self._descend(donor, base, seen, different)
         return tuple(different)
 
-    def _descend(
-        self, donor: Found, base: Found, seen: set[str], different: list[str]
-    ) -> None:
+    def _descend(self, donor: Found, base: Found, seen: set[str], different: list[str]) -> None:
         if donor.dotted in seen:
             return
         seen.add(donor.dotted)

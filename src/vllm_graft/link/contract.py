@@ -68,9 +68,7 @@ def bind(
         problems.append(f"needs {', '.join(missing)}")
     if not problems:
         return None
-    return Mismatch(
-        "; ".join(problems), tuple(unknown), only_keywords=not twice and not missing
-    )
+    return Mismatch("; ".join(problems), tuple(unknown), only_keywords=not twice and not missing)
 
 
 def constructor_parameters(index: Index, found: Found) -> tuple[Parameter, ...] | None:
@@ -203,16 +201,20 @@ def returned_arities(index: Index, found: Found, member: str) -> frozenset[int]:
         if provided is None:
             return frozenset()
         owner = provided[0].definition.node
-        node = next(
-            (
-                s
-                for s in ast.walk(owner)
-                if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)
-                and s.name == member
-                and s.end_lineno == provided[1].end_line
-            ),
-            None,
-        ) if owner is not None else None
+        node = (
+            next(
+                (
+                    s
+                    for s in ast.walk(owner)
+                    if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and s.name == member
+                    and s.end_lineno == provided[1].end_line
+                ),
+                None,
+            )
+            if owner is not None
+            else None
+        )
     else:
         node = found.definition.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -273,7 +275,9 @@ def has_tuple_shard_ids(tree: ast.AST) -> bool:
             and len(node.elts) == 3  # noqa: PLR2004  (parameter, weight, shard id)
             and isinstance(node.elts[2], ast.Tuple)
             and node.elts[2].elts
-            and all(isinstance(e, ast.Constant) and isinstance(e.value, int) for e in node.elts[2].elts)
+            and all(
+                isinstance(e, ast.Constant) and isinstance(e.value, int) for e in node.elts[2].elts
+            )
             and all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in node.elts[:2])
         ):
             return True
@@ -313,7 +317,11 @@ def literal_default(member: Member) -> str | None:
         values = {k.arg: k.value for k in node.keywords}
         chosen = values.get("default", node.args[0] if node.args else None)
         factory = values.get("default_factory")
-        if chosen is None and isinstance(factory, ast.Name) and factory.id in {"list", "dict", "set"}:
+        if (
+            chosen is None
+            and isinstance(factory, ast.Name)
+            and factory.id in {"list", "dict", "set"}
+        ):
             return f"{factory.id}()"
         if chosen is None:
             return None

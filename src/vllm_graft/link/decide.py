@@ -39,7 +39,12 @@ _ENGINE_CORE = (
 # them, so the base's version is preferred where it has one. Source: vLLM 0.14.1 multimodal/processing.py and
 # profiling.py; 0.17.1 multimodal/processing/{context,processor,dummy_inputs}.py.
 _PLUMBING = frozenset(
-    {"BaseMultiModalProcessor", "BaseProcessingInfo", "BaseDummyInputsBuilder", "MultiModalDataParser"}
+    {
+        "BaseMultiModalProcessor",
+        "BaseProcessingInfo",
+        "BaseDummyInputsBuilder",
+        "MultiModalDataParser",
+    }
 )
 _LIKENESS = 0.5
 
@@ -274,7 +279,9 @@ class Decisions:
             return False
         if self.counterpart(found) is None:
             return False
-        self.declined[found.dotted] = "it serves the engine's multimodal machinery, which is the base's"
+        self.declined[found.dotted] = (
+            "it serves the engine's multimodal machinery, which is the base's"
+        )
         return True
 
     def _base_version(self, found: Found) -> Decision:

@@ -8,16 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.errors import BuildError
+from vllm_graft.link.branches import attribute, branch, registered_definition
+from vllm_graft.link.members import member
+from vllm_graft.link.names import top_level_names
 from vllm_graft.link.places import find_scope, scope_of
 from vllm_graft.link.registering import Registration, export_eagerly, register_parts
 from vllm_graft.link.roots import Roots
 from vllm_graft.link.sites import Known, Mention, Owned, find_sites, owned_identifiers
 from vllm_graft.link.syntax import parse_source_text
 from vllm_graft.link.tables import SourceTrees
-from vllm_graft.link.transplant import InsertedCode, Outcome, Transplanter
+from vllm_graft.link.workbench import InsertedCode, Outcome, Workbench
 from vllm_graft.link.unified import render_diff
-from vllm_graft.link.units import Unit, enclosing_condition, unit_of
-from vllm_graft.link.vllm import Layout, Role, is_draft_table, kind_of_place
+from vllm_graft.link.units import Unit, enclosing_condition, unit_of, variable_of
+from vllm_graft.link.vllm import Layout, Role, is_draft_table, kind_of_place, parser_package_of
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.plan import Edit, EditSite, EditSiteKind
@@ -83,7 +86,7 @@ def plan_edits(request: EditRequest) -> Edits:
         grafted=request.grafted,
         operators=request.operators,
     )
-    transplanter = Transplanter(
+    bench = Workbench(
         donor=request.donor,
         base=request.base,
         donor_layout=request.donor_layout,
@@ -92,10 +95,10 @@ def plan_edits(request: EditRequest) -> Edits:
         owned=owned,
     )
     registered = tuple(
-        register_parts(transplanter, request.roots, request.base_layout, request.donor_version)
+        register_parts(bench, request.roots, request.base_layout, request.donor_version)
     )
     mentions, elsewhere = find_sites(owned, request.donor, request.base, request.grafted)
-    decided = _Decisions(request, owned, transplanter, registered)
+    decided = _Decisions(request, owned, bench, registered)
     sites = [*decided.of_mentions(mentions), *decided.of_parts()]
     sites.extend(
         EditSite(
@@ -108,21 +111,21 @@ def plan_edits(request: EditRequest) -> Edits:
         )
         for place in elsewhere
     )
-    texts = {path: surgery.result() for path, surgery in sorted(transplanter.files.items())}
+    texts = {path: surgery.result() for path, surgery in sorted(bench.files.items())}
     return Edits(
-        edits=tuple(_edit(request, path, text, transplanter) for path, text in texts.items()),
+        edits=tuple(_edit(request, path, text, bench) for path, text in texts.items()),
         texts=texts,
         sites=tuple(sorted(sites, key=lambda site: (site.path, site.line, site.identifier))),
         findings=tuple(decided.findings),
-        needs=tuple(dict.fromkeys(transplanter.needs)),
-        inserted=tuple(transplanter.inserted),
+        needs=tuple(dict.fromkeys(bench.needs)),
+        inserted=tuple(bench.inserted),
         names={
             item.part.role: item.name for item in registered if item.outcome.decision != "refuse"
         },
     )
 
 
-def _edit(request: EditRequest, path: str, text: bytes, transplanter: Transplanter) -> Edit:
+def _edit(request: EditRequest, path: str, text: bytes, bench: Workbench) -> Edit:
     before = request.base.files.read(path)
     try:
         parse_source_text(text, path)
@@ -136,7 +139,13 @@ def _edit(request: EditRequest, path: str, text: bytes, transplanter: Transplant
         before=Digest.of(before),
         after=Digest.of(text),
         diff=render_diff(path, before.decode(), text.decode()),
-        why=tuple(transplanter.why[path]),
+        why=tuple(bench.why[path]),
+    )
+
+
+def _registers_itself(unit: Unit) -> bool:
+    return isinstance(unit.node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and bool(
+        unit.node.decorator_list
     )
 
 
@@ -147,14 +156,15 @@ class _Decisions:
         self,
         request: EditRequest,
         owned: Owned,
-        transplanter: Transplanter,
+        bench: Workbench,
         registered: Sequence[Registration],
     ) -> None:
         self.request = request
         self.owned = owned
-        self.transplanter = transplanter
+        self.bench = bench
         self.registered = registered
         self.findings: list[Finding] = []
+        self._moved: dict[int, Outcome] = {}
         self._asked = frozenset(request.roots.architectures)
         tables = {entry.architecture: entry.table for entry in request.donor_layout.models}
         self._drafts = any(
@@ -183,7 +193,7 @@ class _Decisions:
             )
             if site.decision == "refuse":
                 self._find(site, _REFUSED.get(kind, "review"))
-            elif item.name != item.part.name:
+            elif item.differs:
                 self._find(site, "review", code="G304")
             yield site
 
@@ -192,15 +202,18 @@ class _Decisions:
         units = {id(mention): unit_of(mention, self.owned) for mention in mentions}
         parts = {(item.path, item.part.name) for item in self.registered}
         outcomes: dict[tuple[int, str], tuple[EditSiteKind, Outcome]] = {}
+        # Definitions that register themselves before those that they may need.
+        ordered = sorted(mentions, key=lambda mention: not _registers_itself(units[id(mention)]))
         for form in _ORDER:
-            for mention in mentions:
+            for mention in ordered:
                 unit = units[id(mention)]
                 if unit.form != form or unit.key in outcomes:
                     continue
                 if (mention.path, unit.label) in parts:
                     continue
                 kind = self._kind(unit, mention.path)
-                outcomes[unit.key] = (kind, self._decide(unit, kind, mention))
+                outcome = self._carried(unit) or self._decide(unit, kind, mention)
+                outcomes[unit.key] = (kind, outcome)
         told: set[tuple[int, str]] = set()
         for mention in mentions:
             unit = units[id(mention)]
@@ -248,14 +261,14 @@ class _Decisions:
         outcome: Outcome | None = None
         match unit.form:
             case "member":
-                outcome = self.transplanter.member(unit, path) or self._export(unit, path)
+                outcome = member(self.bench, unit, path) or self._export(unit, path)
                 condition = enclosing_condition(unit)
                 if outcome is None and condition is not None:
-                    outcome = self.transplanter.branch(condition, path)
+                    outcome = self._branch(condition, path)
             case "branch":
-                outcome = self.transplanter.branch(unit, path)
+                outcome = self._branch(unit, path)
             case "attribute":
-                outcome = self.transplanter.attribute(unit, path)
+                outcome = attribute(self.bench, unit, path)
             case "definition":
                 outcome = self._definition(unit, path)
             case "import":
@@ -266,6 +279,23 @@ class _Decisions:
             case "statement":
                 outcome = self._statement(unit, path)
         return outcome or self._absent(unit, kind, mention)
+
+    def _branch(self, unit: Unit, path: str) -> Outcome | None:
+        outcome = branch(self.bench, unit, path)
+        if outcome is not None:
+            self._moved[id(unit.node)] = outcome
+        return outcome
+
+    def _carried(self, unit: Unit) -> Outcome | None:
+        """Give the outcome of the branch around a unit, where that has one."""
+        for index, node in enumerate(unit.ancestors[: unit.at]):
+            if (
+                isinstance(node, ast.If)
+                and id(node) in self._moved
+                and unit.ancestors[index + 1] not in node.orelse
+            ):
+                return self._moved[id(node)]
+        return None
 
     def _not_asked(self, unit: Unit, kind: EditSiteKind, mention: Mention) -> str | None:
         label, layout = unit.label, self.request.donor_layout
@@ -278,6 +308,23 @@ class _Decisions:
             return "it is for speculative decoding, and the feature mtp was not asked for"
         if kind in {"parser-registry", "tokenizer-registry"} and label:
             return f"nobody asked for {label} here"
+        package = parser_package_of(mention.path)
+        if package is not None and not any(
+            part.module.startswith(f"{package}.") for part in self.request.roots.parts
+        ):
+            return f"nobody asked for a parser of {package}"
+        module = self._exported_module(label, mention.path)
+        if module is not None and module not in self.request.grafted:
+            return f"{module} is not grafted"
+        return None
+
+    def _exported_module(self, label: str, path: str) -> str | None:
+        """Give the vLLM module that an exported class comes from, by the donor's map."""
+        for role in _EAGER:
+            for table in self.request.donor_layout.of_role(role):
+                entry = table.get(label) if table.path == path else None
+                if entry is not None and entry.module.startswith("vllm."):
+                    return entry.module
         return None
 
     def _export(self, unit: Unit, path: str) -> Outcome | None:
@@ -293,7 +340,7 @@ class _Decisions:
             )
             tables = [t for t in self.request.base_layout.of_role(role) if not t.variable]
             if donor_entry is not None and tables:
-                return export_eagerly(self.transplanter, unit.label, donor_entry.module, tables[0])
+                return export_eagerly(self.bench, unit.label, donor_entry.module, tables[0])
         return None
 
     def _definition(self, unit: Unit, path: str) -> Outcome:
@@ -301,14 +348,14 @@ class _Decisions:
         assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         scope = (*scope_of(unit.ancestors[: unit.at + 1]), node.name)
         tree = self.request.base.tree(path)
-        if self.transplanter.arrived(path, node.name):
+        if self.bench.arrived(path, node.name):
             return Outcome(
                 decision="transplant", reason="what is transplanted uses it", base_path=path
             )
         if tree is not None and find_scope(tree, scope) is not None:
             return Outcome(decision="present", reason="the base has this definition")
         if any(isinstance(inner, ast.Call) for inner in node.decorator_list):
-            outcome = self.transplanter.registered_definition(unit, path)
+            outcome = registered_definition(self.bench, unit, path)
             if outcome is not None:
                 return outcome
         return Outcome(decision="not-needed", reason="nothing that is transplanted uses it")
@@ -339,6 +386,8 @@ class _Decisions:
             reason = f"the base has no {mention.path}: nothing there asks which model it is"
         elif scope and find_scope(tree, scope) is None:
             reason = f"the base has no {'.'.join(scope)} in this file"
+        elif not scope and (name := variable_of(unit)) and name not in top_level_names(tree):
+            reason = f"the base has no {name}: it treats no model in this way"
         else:
             return Outcome(
                 decision="refuse", reason="the base has this file, but no such list or condition"

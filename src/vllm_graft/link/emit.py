@@ -276,8 +276,10 @@ class _Emitter:
         names: set[str] = set()
         for name in reached:
             definition = summary.definitions.get(name)
-            if definition is not None and definition.node is not None and self._is_emitted(
-                taken.module, name
+            if (
+                definition is not None
+                and definition.node is not None
+                and self._is_emitted(taken.module, name)
             ):
                 names.update(global_names(definition.node))
         for statement in summary.loose:
@@ -314,9 +316,7 @@ class _Emitter:
                     notes=notes,
                 )
             elif isinstance(node, ast.Import) and used is not None and id(node) in top:
-                kept = [
-                    a for a in node.names if (a.asname or a.name.split(".")[0]) in used
-                ]
+                kept = [a for a in node.names if (a.asname or a.name.split(".")[0]) in used]
                 if not kept:
                     yield self._removal(node, source, block=node.col_offset > 0)
 
@@ -355,10 +355,14 @@ class _Emitter:
         head = origin if relative_is_broken else "." * node.level + (node.module or "")
         if kept:
             names = ", ".join(a.name + (f" as {a.asname}" if a.asname else "") for a in kept)
-            lines.insert(0, f"from {head} import {names}\n" if len(names) < 60  # noqa: PLR2004
-                         else f"from {head} import (\n" + "".join(
-                             f"    {a.name}{f' as {a.asname}' if a.asname else ''},\n" for a in kept
-                         ) + ")\n")
+            lines.insert(
+                0,
+                f"from {head} import {names}\n"
+                if len(names) < 60  # noqa: PLR2004
+                else f"from {head} import (\n"
+                + "".join(f"    {a.name}{f' as {a.asname}' if a.asname else ''},\n" for a in kept)
+                + ")\n",
+            )
         start, end = source.of(span_of(node))
         indent = " " * node.col_offset
         body = ("\n" + indent).join(
@@ -407,9 +411,7 @@ class _Emitter:
             return decision.module == origin and decision.name == name
         there = self._base.resolve(origin, name)
         return (
-            there is not None
-            and decision.base is not None
-            and there.dotted == decision.base.dotted
+            there is not None and decision.base is not None and there.dotted == decision.base.dotted
         )
 
     @staticmethod
@@ -444,9 +446,9 @@ class _Emitter:
         decision = self._decisions.of(use.target)
         if decision.kind == "blocked" or use.target.definition.kind == "submodule":
             return None
-        base_view = self._base.resolve_dotted(module, use.written) if self._base.summary(
-            module
-        ) else None
+        base_view = (
+            self._base.resolve_dotted(module, use.written) if self._base.summary(module) else None
+        )
         if (
             decision.base is not None
             and decision.kind in {"identical", "changed", "moved"}
@@ -496,7 +498,9 @@ class _Emitter:
             "# or has with another contract. Written by vllm-graft; do not edit.\n"
             + "".join(sorted(imports.values(), key=_import_key))
             + "".join(aliases)
-            + "".join(f"\n\n# {piece.origin}: {piece.why}\n{piece.text.rstrip()}\n" for piece in ordered)
+            + "".join(
+                f"\n\n# {piece.origin}: {piece.why}\n{piece.text.rstrip()}\n" for piece in ordered
+            )
         )
         return GraftedModule(
             name=decisions.family,
@@ -566,7 +570,8 @@ class _Emitter:
         parts: list[str] = []
         needs: set[str] = set()
         for member, provider in sorted(
-            derivation.members.items(), key=lambda m: (m[1].module, m[1].definition.members[m[0]].line)
+            derivation.members.items(),
+            key=lambda m: (m[1].module, m[1].definition.members[m[0]].line),
         ):
             source = Source(self._donor.source(provider.module))
             node = provider.definition.node
@@ -623,8 +628,10 @@ class _Emitter:
         summary = self._donor.summary(module)
         for name in sorted(names):
             definition = summary.definitions.get(name) if summary else None
-            if definition is not None and definition.kind == "import" and not is_inside(
-                definition.target_module
+            if (
+                definition is not None
+                and definition.kind == "import"
+                and not is_inside(definition.target_module)
             ):
                 lines[name] = _outside_import(definition, name)
                 continue
@@ -639,7 +646,9 @@ class _Emitter:
                 lines[name] = f"{name} = None  # not in the base\n"
             elif decision.module == self._decisions.family:
                 if decision.name != name:
-                    lines[name] = ""  # an alias inside the same module is made behind its definition
+                    lines[name] = (
+                        ""  # an alias inside the same module is made behind its definition
+                    )
             else:
                 lines[name] = self._import_line(decision, name)
         return lines
@@ -712,14 +721,16 @@ def _explicit_supers(statement: ast.stmt, source: Source, ancestor: str) -> Iter
 
 def _dedented(text: str) -> str:
     lines = text.splitlines(keepends=True)
-    margin = min(
-        (len(line) - len(line.lstrip()) for line in lines[:1] if line.strip()), default=0
+    margin = min((len(line) - len(line.lstrip()) for line in lines[:1] if line.strip()), default=0)
+    return "".join(
+        line[margin:] if line[:margin].isspace() and line.strip() else line for line in lines
     )
-    return "".join(line[margin:] if line[:margin].isspace() and line.strip() else line for line in lines)
 
 
 def _indented(text: str) -> str:
-    return "".join(f"    {line}" if line.strip() else line for line in text.splitlines(keepends=True))
+    return "".join(
+        f"    {line}" if line.strip() else line for line in text.splitlines(keepends=True)
+    )
 
 
 def _outside_import(definition: Definition, local: str) -> str:
@@ -729,8 +740,10 @@ def _outside_import(definition: Definition, local: str) -> str:
             for alias in definition.node.names:
                 if (alias.asname or alias.name.split(".")[0]) == definition.name:
                     if alias.asname or alias.name != local:
-                        return f"import {alias.name} as {local}\n" if alias.asname else (
-                            f"import {alias.name}\n"
+                        return (
+                            f"import {alias.name} as {local}\n"
+                            if alias.asname
+                            else (f"import {alias.name}\n")
                         )
                     return f"import {alias.name}\n"
         return f"import {definition.target_module} as {local}\n"

@@ -193,9 +193,7 @@ class Index:
             )
         return self._ancestries[key]
 
-    def _climb(
-        self, found: Found, chain: list[Found], outside: list[str], open_: set[str]
-    ) -> None:
+    def _climb(self, found: Found, chain: list[Found], outside: list[str], open_: set[str]) -> None:
         if found.dotted in open_:
             return
         chain.append(found)

@@ -30,7 +30,14 @@ _MAX_ROUNDS = 40
 # donor's default says. A field of anything else is data that the base's engine would have to fill.
 _SWITCHES = ("vllm.config.", "vllm.model_executor.layers.quantization.")
 # Conditions under which code does not run on a CUDA or CPU machine.
-_OTHER_PLATFORMS = ("is_rocm()", "is_tpu()", "is_xpu()", "is_hpu()", "is_neuron()", "is_out_of_tree()")
+_OTHER_PLATFORMS = (
+    "is_rocm()",
+    "is_tpu()",
+    "is_xpu()",
+    "is_hpu()",
+    "is_neuron()",
+    "is_out_of_tree()",
+)
 
 
 def is_elsewhere(guard: str) -> bool:
@@ -481,8 +488,10 @@ class Linker:
         if self._is_grafted(provider):
             return None
         boundary = self._boundary(receiver, provider)
-        if boundary is None or boundary.dotted in self._decisions.derived and (
-            call.member in self._decisions.derived[boundary.dotted].members
+        if (
+            boundary is None
+            or boundary.dotted in self._decisions.derived
+            and (call.member in self._decisions.derived[boundary.dotted].members)
         ):
             return None
         counterpart = self._decisions.counterpart(boundary)
@@ -531,7 +540,9 @@ class Linker:
             # Deriving the engine's kernels for the sake of a module that the base has too would trade a
             # proven path for an unproven one.
             repaired = ""
-        elif self._can_derive(boundary) and self._decisions.derive(boundary, call.member, f"G201 {why}"):
+        elif self._can_derive(boundary) and self._decisions.derive(
+            boundary, call.member, f"G201 {why}"
+        ):
             repaired = "derived with the donor's member"
         else:
             repaired = ""
@@ -543,7 +554,9 @@ class Linker:
             line=call.span.line,
             wanted=f"{wanted}: {self._shown(call)}",
             found=f"the base's {mismatch.reason}",
-            remedy="read the derived definition" if repaired else "choose a nearer donor or another route",
+            remedy="read the derived definition"
+            if repaired
+            else "choose a nearer donor or another route",
             repaired=repaired,
         )
 
@@ -564,16 +577,24 @@ class Linker:
         theirs = contract.returned_arities(self._base, counterpart, call.member)
         if not ours or not theirs or call.unpacked not in ours or call.unpacked in theirs:
             return
-        why = f"G207 {boundary.name}{'.' + call.member if call.member else ''}: the base returns" \
-              f" {sorted(theirs)} values, {call.unpacked} are unpacked"
+        why = (
+            f"G207 {boundary.name}{'.' + call.member if call.member else ''}: the base returns"
+            f" {sorted(theirs)} values, {call.unpacked} are unpacked"
+        )
         if not call.member:
             self._decisions.extract(boundary, why)
         else:
             self._decisions.derive(boundary, call.member, why)
         self._report(
-            linked, code="G207", severity="review", module=unit.module, line=call.span.line,
-            wanted=f"{call.unpacked} values from {boundary.dotted}", found=f"{sorted(theirs)} values",
-            remedy="read the extracted definition", repaired="the donor's definition is used",
+            linked,
+            code="G207",
+            severity="review",
+            module=unit.module,
+            line=call.span.line,
+            wanted=f"{call.unpacked} values from {boundary.dotted}",
+            found=f"{sorted(theirs)} values",
+            remedy="read the extracted definition",
+            repaired="the donor's definition is used",
         )
 
     def _check_defaults(
@@ -586,7 +607,9 @@ class Linker:
     ) -> None:
         if call.has_star or call.has_double_star:
             return
-        for name, ours, theirs in contract.changed_defaults(call, donor_parameters, base_parameters):  # pyright: ignore[reportArgumentType] parameters
+        for name, ours, theirs in contract.changed_defaults(
+            call, donor_parameters, base_parameters
+        ):  # pyright: ignore[reportArgumentType] parameters
             self._report(
                 linked,
                 code="G216",
@@ -626,9 +649,15 @@ class Linker:
         base_member = self._base.member(decision.base, read.attribute)
         donor_member = provider.definition.members[read.attribute]
         if base_member is not None:
-            if base_member[1].is_stub and not donor_member.is_stub and read.called and self._can_derive(boundary):
+            if (
+                base_member[1].is_stub
+                and not donor_member.is_stub
+                and read.called
+                and self._can_derive(boundary)
+            ):
                 self._decisions.derive(
-                    boundary, read.attribute,
+                    boundary,
+                    read.attribute,
                     f"G203 {boundary.name}.{read.attribute} is only declared in the base",
                 )
             return
@@ -653,8 +682,14 @@ class Linker:
         if made_here and self._can_derive(boundary) and member.kind != "instance":
             if self._decisions.derive(boundary, read.attribute, f"G203 {missing}"):
                 self._report(
-                    linked, code="G203", severity="review", module=unit.module, line=read.span.line,
-                    wanted=wanted, found=missing, remedy="read the derived class",
+                    linked,
+                    code="G203",
+                    severity="review",
+                    module=unit.module,
+                    line=read.span.line,
+                    wanted=wanted,
+                    found=missing,
+                    remedy="read the derived class",
                     repaired="derived with the donor's member",
                 )
                 return
@@ -668,8 +703,14 @@ class Linker:
                 self._decisions.derive(boundary, s, f"G203 {missing}; {s} sets it") for s in setters
             ):
                 self._report(
-                    linked, code="G203", severity="review", module=unit.module, line=read.span.line,
-                    wanted=wanted, found=missing, remedy="read the derived class",
+                    linked,
+                    code="G203",
+                    severity="review",
+                    module=unit.module,
+                    line=read.span.line,
+                    wanted=wanted,
+                    found=missing,
+                    remedy="read the derived class",
                     repaired=f"derived with the donor's {', '.join(setters)}",
                 )
                 return
@@ -691,8 +732,13 @@ class Linker:
                 )
             )
             self._report(
-                linked, code="G205", severity="review", module=unit.module, line=read.span.line,
-                wanted=wanted, found=missing,
+                linked,
+                code="G205",
+                severity="review",
+                module=unit.module,
+                line=read.span.line,
+                wanted=wanted,
+                found=missing,
                 remedy=f"the feature that it switches is not in the base; the donor's default {default}"
                 " is assumed",
                 repaired="read with the donor's default",
@@ -731,7 +777,15 @@ class Linker:
     # ── operators ─────────────────────────────────────────────────────────────────────────────────────
 
     def _check_operator(self, linked: Linked, unit: Unit, use: OperatorUse) -> None:
-        if use.namespace in {"aten", "prims", "torchvision", "higher_order", "inductor", "_c10d_functional", "symm_mem"}:
+        if use.namespace in {
+            "aten",
+            "prims",
+            "torchvision",
+            "higher_order",
+            "inductor",
+            "_c10d_functional",
+            "symm_mem",
+        }:
             return
         if use.namespace != "vllm":
             linked.native.append((use, unit.module))
@@ -768,8 +822,11 @@ class Linker:
                     linked.operators.setdefault(registration.name, registration.name)
                 if not self._base_registers(registration):
                     continue
-                new = f"{registration.name}__from_{taken.target.rpartition('__from_')[2]}" \
-                    if taken.kind == "beside" else f"{registration.name}__grafted"
+                new = (
+                    f"{registration.name}__from_{taken.target.rpartition('__from_')[2]}"
+                    if taken.kind == "beside"
+                    else f"{registration.name}__grafted"
+                )
                 if registration.kind == "operator":
                     linked.operators[registration.name] = new
                 linked.rewrites.append(
@@ -781,8 +838,12 @@ class Linker:
                     )
                 )
                 self._report(
-                    linked, code="G209", severity="note", module=module,
-                    line=registration.span.line, wanted=f"to register {registration.name}",
+                    linked,
+                    code="G209",
+                    severity="note",
+                    module=module,
+                    line=registration.span.line,
+                    wanted=f"to register {registration.name}",
                     found="the base registers that name already",
                     remedy="none needed: the grafted code uses the new name throughout",
                     repaired=f"renamed to {new}",
@@ -831,7 +892,10 @@ class Linker:
                         f"G204 {found.name} overrides {method}, which the base's {boundary.name} never calls",
                     )
                 self._report(
-                    linked, code="G204", severity="review", module=unit.module,
+                    linked,
+                    code="G204",
+                    severity="review",
+                    module=unit.module,
                     line=found.definition.members[method].line,
                     wanted=f"{boundary.dotted} calls {method}",
                     found=f"the base's {boundary.name} has no {method} and never calls it",
@@ -907,7 +971,9 @@ def findings_of(linked: Linked, donor: Index) -> tuple[Finding, ...]:
             code=breach.code,
             severity=breach.severity,
             site=Site(
-                install="donor", path=donor.path_of(breach.module) or breach.module, line=breach.line
+                install="donor",
+                path=donor.path_of(breach.module) or breach.module,
+                line=breach.line,
             ),
             wanted=breach.wanted,
             found=breach.found + (f" (where {breach.guard})" if breach.guard else ""),

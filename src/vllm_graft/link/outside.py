@@ -124,15 +124,14 @@ def check_packages(linked: Linked, base: Install) -> Iterator[tuple[Finding, Dep
                     continue
                 seen.add(top)
                 distribution = top.replace("_", "-").lower()
-                if distribution in installed or any(
-                    a.startswith(distribution) for a in asked
-                ) or base.files.containing(f"import {top}".encode()) or base.files.containing(
-                    f"from {top}".encode()
+                if (
+                    distribution in installed
+                    or any(a.startswith(distribution) for a in asked)
+                    or base.files.containing(f"import {top}".encode())
+                    or base.files.containing(f"from {top}".encode())
                 ):
                     continue
-                site = Site(
-                    install="donor", path=donor.path_of(module) or module, line=node.lineno
-                )
+                site = Site(install="donor", path=donor.path_of(module) or module, line=node.lineno)
                 yield (
                     Finding(
                         code="G211",

@@ -264,13 +264,8 @@ def _by_context(
 ) -> ast.AST | None:
     """Find the collection with the same surroundings that shares most members, at least ``least``."""
     best: tuple[int, ast.AST] | None = None
-    if scope is None:
-        return None
-    for chain in chains(scope):
-        node = chain[-1]
-        if not isinstance(node, Collection) or len(chain) < 2:  # noqa: PLR2004 a node and its parent
-            continue
-        if _context(chain, len(chain) - 1) != wanted:
+    for outer, node in _edges(scope) if scope is not None else ():
+        if not isinstance(node, Collection) or _context((outer, node), 1) != wanted:
             continue
         shared = len(donor & {label for label, _ in members(node)})
         if shared >= least and (best is None or shared > best[0]):
@@ -278,13 +273,11 @@ def _by_context(
     return None if best is None else best[1]
 
 
-def chains(root: ast.AST) -> Iterator[tuple[ast.AST, ...]]:
-    """Walk a tree: each node with all that is around it, from ``root`` down."""
-    stack: list[tuple[ast.AST, ...]] = [(root,)]
-    while stack:
-        chain = stack.pop()
-        yield chain
-        stack.extend((*chain, child) for child in ast.iter_child_nodes(chain[-1]))
+def _edges(root: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Walk a tree: each node with what is directly around it."""
+    for outer in ast.walk(root):
+        for inner in ast.iter_child_nodes(outer):
+            yield outer, inner
 
 
 def matching_block(

@@ -163,9 +163,7 @@ def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     rank = {"blocked": 0, "review": 1, "note": 2}
     unique = dict.fromkeys(findings)
     return tuple(
-        sorted(
-            unique, key=lambda f: (rank[f.severity], f.code, f.site.path, f.site.line, f.wanted)
-        )
+        sorted(unique, key=lambda f: (rank[f.severity], f.code, f.site.path, f.site.line, f.wanted))
     )
 
 

@@ -11,7 +11,7 @@ from vllm_graft.link.places import members
 from vllm_graft.link.roots import RootPart, Roots
 from vllm_graft.link.surgery import Addition
 from vllm_graft.link.tables import assigned_values, package_of, path_of
-from vllm_graft.link.transplant import Outcome, Transplanter
+from vllm_graft.link.workbench import Outcome, Workbench
 from vllm_graft.link.vllm import PARSER_MANAGER_OF, Layout, Table
 
 _TWO_LINES = frozenset({"reasoning-parser", "tool-parser", "parser"})
@@ -28,49 +28,56 @@ class Registration:
     line: int
     path: str
     """Of the donor's table."""
+    differs: bool
+    """The base has a part of this name with another body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Context:
-    transplanter: Transplanter
+    bench: Workbench
     roots: Roots
     base_layout: Layout
     version: str
 
 
 def register_parts(
-    transplanter: Transplanter, roots: Roots, base_layout: Layout, version: str
+    bench: Workbench, roots: Roots, base_layout: Layout, version: str
 ) -> Iterator[Registration]:
     """Register every part that the roots name."""
-    context = _Context(
-        transplanter=transplanter, roots=roots, base_layout=base_layout, version=version
-    )
+    context = _Context(bench=bench, roots=roots, base_layout=base_layout, version=version)
     for part in roots.parts:
         donor_table = next(
             table
-            for table in transplanter.donor_layout.of_role(part.role)
+            for table in bench.donor_layout.of_role(part.role)
             if table.get(part.name) is not None
         )
         entry = donor_table.get(part.name)
         assert entry is not None
         name, outcome = _register(context, part, donor_table)
+        found = base_layout.lookup(part.role, part.name)
+        grafted = bench.grafted.get(part.module)
         yield Registration(
-            part=part, name=name, outcome=outcome, line=entry.line, path=donor_table.path
+            part=part,
+            name=name,
+            outcome=outcome,
+            line=entry.line,
+            path=donor_table.path,
+            differs=found is not None and grafted is not None and found.module != grafted,
         )
 
 
 def _register(context: _Context, part: RootPart, donor_table: Table) -> tuple[str, Outcome]:
-    transplanter, base_layout = context.transplanter, context.base_layout
-    module = transplanter.grafted.get(part.module, part.module)
+    bench, base_layout = context.bench, context.base_layout
+    module = bench.grafted.get(part.module, part.module)
     found = base_layout.lookup(part.role, part.name)
     if found is not None and (found.module, found.symbol) == (module, part.class_name):
         return part.name, Outcome(decision="present", reason="the base has it, the same")
-    if found is not None and part.module not in transplanter.grafted:
+    if found is not None and part.module not in bench.grafted:
         return part.name, Outcome(
             decision="present",
             reason=f"the base's own {found.symbol} serves: nothing of the donor's is grafted",
         )
-    if part.module not in transplanter.grafted and path_of(module, transplanter.base.files) is None:
+    if part.module not in bench.grafted and path_of(module, bench.base.files) is None:
         return part.name, Outcome(
             decision="refuse", reason=f"its module {part.module} is not in the graft"
         )
@@ -78,8 +85,9 @@ def _register(context: _Context, part: RootPart, donor_table: Table) -> tuple[st
     if found is not None:
         if part.role not in PARSER_MANAGER_OF:
             return part.name, Outcome(
-                decision="refuse",
-                reason=f"the base picks {found.symbol} for {part.name}, and other models may too",
+                decision="present",
+                reason=f"the base picks its own {found.symbol} for {part.name}, which other models "
+                "use too",
             )
         name = _own_name(context, part, (module, part.class_name))
         there = base_layout.lookup(part.role, name)
@@ -110,13 +118,13 @@ def _own_name(context: _Context, part: RootPart, target: tuple[str, str]) -> str
 
 
 def _add(context: _Context, part: RootPart, target: tuple[str, str], donor_table: Table) -> Outcome:
-    transplanter, base_layout = context.transplanter, context.base_layout
+    bench, base_layout = context.bench, context.base_layout
     name, module = target
     tables = [table for table in base_layout.of_role(part.role) if table.variable]
     if not tables:
         return Outcome(decision="refuse", reason=f"the base has no table of {part.role}s")
     table = tables[0]
-    tree = transplanter.base.tree(table.path)
+    tree = bench.base.tree(table.path)
     value = assigned_values(tree)[table.variable] if tree is not None else None
     assert tree is not None
     assert value is not None
@@ -134,12 +142,10 @@ def _add(context: _Context, part: RootPart, target: tuple[str, str], donor_table
             f'{manager}.register_lazy_module(\n    "{name}",\n    "{module}",\n'
             f'    "{part.class_name}",\n)'
         )
-        transplanter.surgery(table.path, why).insert_lines(
-            (last.end_lineno or last.lineno) + 1, call
-        )
+        bench.surgery(table.path, why).insert_lines((last.end_lineno or last.lineno) + 1, call)
         return Outcome(decision="transplant", reason=f"registered as {name}", base_path=table.path)
     there = [label for label, _ in members(value)]
-    transplanter.surgery(table.path, why).add_member(
+    bench.surgery(table.path, why).add_member(
         value,
         Addition(
             source=_entry_source(part, name, module.removeprefix(f"{package}.")),
@@ -167,23 +173,23 @@ def _neighbour(name: str, donor_table: Table, there: Sequence[str]) -> int:
     return len(there)
 
 
-def export_eagerly(transplanter: Transplanter, name: str, module: str, table: Table) -> Outcome:
+def export_eagerly(bench: Workbench, name: str, module: str, table: Table) -> Outcome:
     """Export a class from a package that imports its modules at once.
 
     Source: ``transformers_utils/configs/__init__.py`` up to 0.13, ``processors/__init__.py`` up to
     0.17: no lazy map, imports instead.
     """
-    target = transplanter.grafted.get(module, module)
-    if target not in transplanter.grafted.values() and not path_of(target, transplanter.base.files):
+    target = bench.grafted.get(module, module)
+    if target not in bench.grafted.values() and not path_of(target, bench.base.files):
         return Outcome(decision="refuse", reason=f"its module {module} is not in the graft")
     if table.get(name) is not None:
         return Outcome(decision="present", reason="the base exports it", base_path=table.path)
-    tree = transplanter.base.tree(table.path)
+    tree = bench.base.tree(table.path)
     assert tree is not None
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     earlier = [node for node in imports if (node.module or "") <= target]
     last = max(earlier or imports or tree.body[:1], key=lambda node: node.lineno)
-    transplanter.surgery(table.path, f"exports {name}").insert_lines(
+    bench.surgery(table.path, f"exports {name}").insert_lines(
         (last.end_lineno or last.lineno) + 1, f"from {target} import {name}"
     )
     return Outcome(

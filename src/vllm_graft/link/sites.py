@@ -6,15 +6,18 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.link.roots import Roots
-from vllm_graft.link.tables import SourceTrees, absolute_module, module_of, package_of
+from vllm_graft.link.tables import SourceTrees, absolute_module, module_of, package_of, path_of
 from vllm_graft.link.vllm import Layout, room_of
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]*")
 _SHORTEST_STEM = 4
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +180,8 @@ def find_sites(
     another model, and is neither grafted nor used by what is, is one ``Elsewhere``.
     """
     paths: set[str] = set()
-    for needle in owned.needles():
+    needles = owned.needles()
+    for needle in needles:
         # An import writes its module with dots; a relative one only its last part.
         for form in {needle, needle.rpartition(".")[2]} if needle.startswith("vllm.") else {needle}:
             paths.update(donor.files.containing(form.encode()))
@@ -188,15 +192,14 @@ def find_sites(
         module = module_of(path)
         if module in grafted:
             continue
-        tree = donor.tree(path)
-        found = [] if tree is None else list(_mentions(tree, path, owned))
-        if not found:
-            continue
         if room_of(module) != "engine" and module not in used:
-            first = found[0]
-            elsewhere.append(Elsewhere(path=path, line=first.line, identifier=first.identifier))
-        else:
-            mentions.extend(found)
+            first = _first_line_with(donor.files.read(path), needles)
+            if first is not None:
+                elsewhere.append(Elsewhere(path=path, line=first[0], identifier=first[1]))
+            continue
+        tree = donor.tree(path)
+        if tree is not None:
+            mentions.extend(_mentions(tree, path, owned))
     return tuple(mentions), tuple(elsewhere)
 
 
@@ -206,13 +209,15 @@ def _used_by_grafted(
     """Give the modules of the base that grafted files import: their donor text matters too."""
     used: set[str] = set()
     for module in grafted:
-        for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
-            tree = donor.tree(path)
-            for node in ast.walk(tree) if tree is not None else ():
-                if isinstance(node, ast.ImportFrom):
-                    used.add(absolute_module(node, package_of(path)))
-                elif isinstance(node, ast.Import):
-                    used.update(alias.name for alias in node.names)
+        path = path_of(module, donor.files)
+        if path is None:
+            continue
+        package = package_of(path).split(".")
+        for found in _IMPORT.finditer(donor.files.read(path)):
+            name = (found[1] or found[2]).decode()
+            dots = len(name) - len(name.lstrip("."))
+            around = package[: len(package) - (dots - 1)] if dots else []
+            used.add(".".join([*around, name[dots:]]) if around else name)
     return frozenset(
         name
         for name in used
@@ -220,31 +225,61 @@ def _used_by_grafted(
     )
 
 
+def _first_line_with(text: bytes, words: Sequence[str]) -> tuple[int, str] | None:
+    """Find the first line that holds one of the words and is no comment."""
+    for number, line in enumerate(text.split(b"\n"), 1):
+        if not line.lstrip().startswith(b"#"):
+            for word in words:
+                if word.encode() in line:
+                    return number, word
+    return None
+
+
 def _mentions(tree: ast.Module, path: str, owned: Owned) -> Iterator[Mention]:
     seen: set[tuple[int, str]] = set()
     package = package_of(path)
-    for ancestors in _walk((tree,)):
-        node = ancestors[-1]
-        for word, line in _words(node, ancestors, package):
+    around: dict[ast.AST, ast.AST] = {}
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        for word, line in _words(node, around.get(node), package):
             identifier = owned.of(word)
             if identifier is not None and (line, identifier) not in seen:
                 seen.add((line, identifier))
-                yield Mention(path=path, line=line, identifier=identifier, ancestors=ancestors)
+                yield Mention(
+                    path=path, line=line, identifier=identifier, ancestors=_chain(node, around)
+                )
+        children = list(_children(node))
+        for child in children:
+            around[child] = node
+        stack.extend(reversed(children))
 
 
-def _walk(ancestors: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, ...]]:
-    yield ancestors
-    for child in ast.iter_child_nodes(ancestors[-1]):
-        yield from _walk((*ancestors, child))
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    # ast.iter_child_nodes without its generators inside generators: this is the hot loop.
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            if not isinstance(value, ast.expr_context | ast.operator | ast.cmpop):
+                yield value
+        elif isinstance(value, list):
+            for item in value:  # pyright: ignore[reportUnknownVariableType] of any node
+                if isinstance(item, ast.AST):
+                    yield item
 
 
-def _words(
-    node: ast.AST, ancestors: tuple[ast.AST, ...], package: str
-) -> Iterable[tuple[str, int]]:
+def _chain(node: ast.AST, around: Mapping[ast.AST, ast.AST]) -> tuple[ast.AST, ...]:
+    found = [node]
+    while (outer := around.get(found[-1])) is not None:
+        found.append(outer)
+    return tuple(reversed(found))
+
+
+def _words(node: ast.AST, outer: ast.AST | None, package: str) -> Iterable[tuple[str, int]]:
     match node:
         case ast.Constant(value=str(text)):
             # A string statement is documentation.
-            return () if isinstance(ancestors[-2], ast.Expr) else ((text, node.lineno),)
+            return () if isinstance(outer, ast.Expr) else ((text, node.lineno),)
         case ast.Name(id=name):
             return ((name, node.lineno),)
         case ast.Attribute(attr=name):

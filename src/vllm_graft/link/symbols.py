@@ -85,11 +85,15 @@ class Member:
     def returns(self) -> str | None:
         """Source text of the return annotation."""
         function = self.function
-        return None if function is None or function.returns is None else ast.unparse(function.returns)
+        return (
+            None if function is None or function.returns is None else ast.unparse(function.returns)
+        )
 
     @cached_property
     def _through_receiver(self) -> tuple[frozenset[str], frozenset[str]]:
-        return (frozenset(), frozenset()) if self.function is None else _receiver_uses(self.function)
+        return (
+            (frozenset(), frozenset()) if self.function is None else _receiver_uses(self.function)
+        )
 
     @property
     def self_reads(self) -> frozenset[str]:
@@ -261,10 +265,7 @@ _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 def _bound_in(function: _Scope) -> set[str]:
     """Names that a function scope binds, without its nested functions' own."""
     arguments = function.args
-    bound = {
-        a.arg
-        for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    }
+    bound = {a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
     for star in (arguments.vararg, arguments.kwarg):
         if star is not None:
             bound.add(star.arg)
@@ -564,7 +565,9 @@ def flatten(body: Iterable[ast.stmt], guard: str = "") -> Iterator[Guarded]:
             yield Guarded(statement, guard)
 
 
-def _import_definitions(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, guard: str) -> Iterator[tuple[str, str, str]]:
+def _import_definitions(
+    node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, guard: str
+) -> Iterator[tuple[str, str, str]]:
     """Yield (local name, module, name)."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -573,7 +576,9 @@ def _import_definitions(node: ast.Import | ast.ImportFrom, module: str, *, is_pa
             else:
                 yield alias.name.split(".")[0], alias.name.split(".")[0], ""
     else:
-        source = absolute_module(module, is_package=is_package, level=node.level, target=node.module)
+        source = absolute_module(
+            module, is_package=is_package, level=node.level, target=node.module
+        )
         for alias in node.names:
             yield alias.asname or alias.name, source, alias.name
 
@@ -718,8 +723,6 @@ def collect_imports(tree: ast.Module, *, module: str, is_package: bool) -> Itera
                             guard=item.guard,
                         )
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield from walk(
-                    node.body, owner if depth else node.name, item.guard, depth + 1
-                )
+                yield from walk(node.body, owner if depth else node.name, item.guard, depth + 1)
 
     yield from walk(tree.body, "", "", 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vllm_graft.link.places import Collection, Scope, members
+from vllm_graft.link.places import Collection, Scope, members, scope_of
 from vllm_graft.link.sites import Mention, Owned
 
 UnitForm = Literal["member", "branch", "definition", "attribute", "import", "statement"]
@@ -79,6 +79,20 @@ def _statement_unit(ancestors: tuple[ast.AST, ...]) -> Unit:
     return Unit(form="statement", ancestors=ancestors, at=len(ancestors) - 1)
 
 
+def place_name(unit: Unit, path: str) -> str:
+    """Give the function or class that a unit stands in; the file where it stands in none."""
+    return ".".join(scope_of(unit.ancestors[: unit.at + 1])) or path
+
+
+def variable_of(unit: Unit) -> str:
+    """Give the name that the unit's statement assigns; empty where it assigns none."""
+    match unit.statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case _:
+            return ""
+
+
 def enclosing_condition(unit: Unit) -> Unit | None:
     """Give the condition whose test a member stands in, as a unit of its own."""
     for index in range(unit.at - 1, -1, -1):
@@ -110,11 +124,8 @@ def _member(node: ast.AST, ancestors: Sequence[ast.AST], index: int, owned: Owne
         return None
     inner = ancestors[index + 1]
     match node:
-        case ast.Dict(keys=keys, values=values):
-            for key, value in zip(keys, values, strict=True):
-                if inner in (key, value) and key is not None and _is_word(key, owned):
-                    return members(ast.Dict(keys=[key], values=[value]))[0][0]
-            return None
+        case ast.Dict():
+            return _entry(node, inner, owned)
         case ast.Call(keywords=keywords):
             # Only a call that is a table: LazyConfigDict(name="Class").
             if not isinstance(ancestors[index - 1], ast.Assign | ast.AnnAssign):
@@ -137,6 +148,16 @@ def _member(node: ast.AST, ancestors: Sequence[ast.AST], index: int, owned: Owne
         case _:
             items = [item for _, item in members(node)]
             return _label_of(next((item for item in items if item is inner), None), owned)
+
+
+def _entry(node: ast.Dict, inner: ast.AST, owned: Owned) -> str | None:
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None or not (inner is key or inner is value):
+            continue
+        words = [key, value, *(value.elts if isinstance(value, ast.Tuple) else ())]
+        if any(_is_word(word, owned) for word in words):
+            return members(ast.Dict(keys=[key], values=[value]))[0][0]
+    return None
 
 
 def _label_of(item: ast.AST | None, owned: Owned) -> str | None:

@@ -570,7 +570,9 @@ class UseCollector:
             quoted = part is not node
             for inner in ast.walk(part):
                 if isinstance(inner, ast.Name):
-                    self._name(inner, inner.id, scope, as_type=True, anchor=node if quoted else None)
+                    self._name(
+                        inner, inner.id, scope, as_type=True, anchor=node if quoted else None
+                    )
 
     def _statement(self, node: ast.stmt, scope: _Scope) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -741,7 +743,11 @@ class UseCollector:
             if not known:
                 self._name(node, chain, scope)
         inner = self._inference.of(node.value, scope)
-        if inner is not None and inner.kind in {"instance", "class"} and isinstance(node.ctx, ast.Load):
+        if (
+            inner is not None
+            and inner.kind in {"instance", "class"}
+            and isinstance(node.ctx, ast.Load)
+        ):
             through = inner.through or ("class" if inner.kind == "class" else "instance")
             self._uses.append(
                 ReadUse(

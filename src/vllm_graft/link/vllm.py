@@ -344,6 +344,12 @@ def is_draft_table(name: str) -> bool:
     return "SPECULATIVE" in name
 
 
+def parser_package_of(path: str) -> str | None:
+    """Give the package of parsers that a file belongs to."""
+    module = path.removesuffix(".py").replace("/", ".")
+    return next((name for name in _PARSER_PACKAGES if module.startswith(f"{name}.")), None)
+
+
 def kind_of_place(path: str, variable: str, layout: Layout) -> EditSiteKind:
     """Say what kind of edit site a variable or function of a file is."""
     for table in layout.tables:

@@ -19,7 +19,11 @@ class Site:
 
     def __str__(self) -> str:
         """Give ``donor vllm/config/model.py:12``."""
-        return f"{self.install} {self.path}:{self.line}" if self.line else f"{self.install} {self.path}"
+        return (
+            f"{self.install} {self.path}:{self.line}"
+            if self.line
+            else f"{self.install} {self.path}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
