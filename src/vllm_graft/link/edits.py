@@ -17,10 +17,10 @@ from vllm_graft.link.roots import Roots
 from vllm_graft.link.sites import Known, Mention, Owned, find_sites, owned_identifiers
 from vllm_graft.link.syntax import parse_source_text
 from vllm_graft.link.tables import SourceTrees
-from vllm_graft.link.workbench import InsertedCode, Outcome, Workbench
 from vllm_graft.link.unified import render_diff
 from vllm_graft.link.units import Unit, enclosing_condition, unit_of, variable_of
 from vllm_graft.link.vllm import Layout, Role, is_draft_table, kind_of_place, parser_package_of
+from vllm_graft.link.workbench import InsertedCode, Outcome, Workbench
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.plan import Edit, EditSite, EditSiteKind

@@ -11,8 +11,8 @@ from vllm_graft.link.places import members
 from vllm_graft.link.roots import RootPart, Roots
 from vllm_graft.link.surgery import Addition
 from vllm_graft.link.tables import assigned_values, package_of, path_of
-from vllm_graft.link.workbench import Outcome, Workbench
 from vllm_graft.link.vllm import PARSER_MANAGER_OF, Layout, Table
+from vllm_graft.link.workbench import Outcome, Workbench
 
 _TWO_LINES = frozenset({"reasoning-parser", "tool-parser", "parser"})
 
