@@ -14,11 +14,13 @@ import pytest
 
 from vllm_graft.cli.main import run
 from vllm_graft.errors import SourceError
+from vllm_graft.report.plan import render_plan
 from vllm_graft.run.console import Console
 from vllm_graft.values.codec import decode_plan, encode_plan
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.plan import GraftPlan
 from vllm_graft.values.source import parse_platform, parse_source
+from vllm_graft.workflows.explain import read_rules
 from vllm_graft.workflows.plan import (
     Planned,
     PlanOutputs,
@@ -209,6 +211,14 @@ def test_an_architecture_that_the_donor_lacks_is_refused(
     assert (status, out) == (2, "")
     assert architecture in err
     assert told in err
+
+
+def test_the_readme_shows_what_the_program_prints(plan: GraftPlan) -> None:
+    printed = render_plan(plan, read_rules(), "text").splitlines()
+    transcript = (ROOT / "README.md").read_text().partition("-o plan.json\n")[2].partition("$ ")[0]
+    lines = [line for line in transcript.splitlines() if line not in ("…", "")]
+    assert len(lines) > 10
+    assert [line for line in lines if line not in printed] == []
 
 
 def test_ctrl_c_in_the_middle_of_planning_ends_with_one_clean_line(

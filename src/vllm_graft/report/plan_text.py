@@ -58,8 +58,9 @@ def _edits(view: PlanView, ink: Ink) -> Iterator[str]:
     for edit in view.plan.edits:
         added, removed = changed_lines(edit)
         fewer = f" {ink.mark('red', f'-{removed}')}" if removed else ""
-        yield f"  {edit.path}  {ink.mark('green', f'+{added}')}{fewer}"
-        yield from _few(edit.why, "    ", ink)
+        more = f" and {len(edit.why) - 1} more" if len(edit.why) > 1 else ""
+        why = ink.mark("dim", f"{edit.why[0]}{more}") if edit.why else ""
+        yield f"  {edit.path}  {ink.mark('green', f'+{added}')}{fewer}  {why}"
 
 
 def _references_title(view: PlanView) -> str:
@@ -75,7 +76,7 @@ def _references(view: PlanView, ink: Ink) -> Iterator[str]:
 def _repairs(view: PlanView, ink: Ink) -> Iterator[str]:
     for module, rewrites in view.repairs:
         yield f"  {module.path}"
-        yield from _few(rewrites, "    ", ink)
+        yield from _few(rewrites, "    ", ink, shown=2)
 
 
 def _sites_title(view: PlanView) -> str:
