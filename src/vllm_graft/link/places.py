@@ -117,18 +117,28 @@ def matching_collection(
     donor = frozenset(label for label, _ in members(ancestors[at]))
     if here is not None:
         found = _by_context(find_scope(here, scope), wanted, donor, least=1)
-        if found is None:
-            # The function or its class has another name there.
-            found = _by_context(here, wanted, donor, least=2)
         if found is not None:
             return Spot(path=path, tree=here, node=found, scope=scope)
-    for label in sorted(donor, key=len, reverse=True):
-        found_elsewhere = _elsewhere(
-            label.encode(), path, base, lambda tree: _by_context(tree, wanted, donor, least=2)
-        )
-        if found_elsewhere is not None:
-            return found_elsewhere
-    return None
+    return _in_namesake(scope[-1], wanted, donor, base) if scope else None
+
+
+def _in_namesake(
+    function: str, wanted: str, donor: frozenset[str], base: SourceTrees
+) -> Spot | None:
+    """Search the base's functions of the same name: the class or file may be called otherwise.
+
+    Two members in common, and one place only, or it is not the same list.
+    """
+    spots: list[Spot] = []
+    for path in base.files.containing(f"def {function}(".encode()):
+        text = base.files.read(path)
+        tree = base.tree(path) if any(label.encode() in text for label in donor) else None
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
+                found = _by_context(node, wanted, donor, least=2)
+                if tree is not None and found is not None:
+                    spots.append(Spot(path=path, tree=tree, node=found))
+    return spots[0] if len(spots) == 1 else None
 
 
 def _elsewhere(

@@ -15,6 +15,7 @@ from vllm_graft.link.vllm import Layout, room_of
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]*")
 _SHORTEST_STEM = 4
+_LONG = 9
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE
 )
@@ -49,7 +50,12 @@ class Owned:
         """Give the fewest strings of which one is in every file that mentions the family."""
         kept: list[str] = []
         for word in sorted({*self.exact, *self.stems, *self.unasked}, key=len):
-            if not any(other in word for other in kept):
+            if any(other in word for other in kept):
+                continue
+            if len(word) < _LONG and word not in self.stems:
+                # ``umm`` is in many a comment; as a name of its own it stands so:
+                kept += [f'"{word}"', f"'{word}'", f"{word}="]
+            else:
                 kept.append(word)
         return tuple(kept)
 
