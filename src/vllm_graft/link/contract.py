@@ -118,28 +118,29 @@ def member_parameters(member: Member) -> tuple[Parameter, ...]:
     return _ANY
 
 
-def parameters_for(index: Index, found: Found, call: CallUse) -> tuple[Parameter, ...] | None:
-    """Give the signature that a call binds to in one install; None where its source does not tell."""
-    if call.receiver == "construct":
+def parameters_for(
+    index: Index, found: Found, *, member: str, receiver: str
+) -> tuple[Parameter, ...] | None:
+    """Give the signature that a call binds to in one install; None where its source does not tell.
+
+    ``receiver`` is how the call reaches it: see ``uses.CallUse``.
+    """
+    if receiver == "construct":
         return constructor_parameters(index, found)
-    if not call.member:
+    if not member:
         return found.definition.parameters if found.definition.kind == "function" else None
-    start = found
-    if call.receiver == "super":
-        classes = index.ancestry(found).classes
-        for item in classes[1:]:
-            member = item.definition.members.get(call.member)
-            if member is not None:
-                return member_parameters(member)
+    if receiver == "super":
+        for item in index.ancestry(found).classes[1:]:
+            inherited = item.definition.members.get(member)
+            if inherited is not None:
+                return member_parameters(inherited)
         return None
-    provided = index.member(start, call.member)
-    return None if provided is None else _through(call, provided[1])
-
-
-def _through(call: CallUse, member: Member) -> tuple[Parameter, ...]:
-    if call.receiver == "class" and member.kind == "method":
-        return member.parameters
-    return member_parameters(member)
+    provided = index.member(found, member)
+    if provided is None:
+        return None
+    if receiver == "class" and provided[1].kind == "method":
+        return provided[1].parameters
+    return member_parameters(provided[1])
 
 
 def bind_call(parameters: Sequence[Parameter], call: CallUse) -> Mismatch | None:
@@ -195,28 +196,10 @@ def changed_defaults(
 
 def returned_arities(index: Index, found: Found, member: str) -> frozenset[int]:
     """Lengths of the tuples that a function returns; empty where its source does not tell."""
-    node: ast.AST | None
+    node: ast.AST | None = found.definition.node
     if member:
         provided = index.member(found, member)
-        if provided is None:
-            return frozenset()
-        owner = provided[0].definition.node
-        node = (
-            next(
-                (
-                    s
-                    for s in ast.walk(owner)
-                    if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)
-                    and s.name == member
-                    and s.end_lineno == provided[1].end_line
-                ),
-                None,
-            )
-            if owner is not None
-            else None
-        )
-    else:
-        node = found.definition.node
+        node = None if provided is None else provided[1].node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return frozenset()
     lengths: set[int] = set()

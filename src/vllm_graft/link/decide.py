@@ -4,15 +4,15 @@
 """Decisions: how each name that donor code uses is satisfied in the grafted base."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from vllm_graft.link.compare import Comparison
-from vllm_graft.link.index import Found, Index
+from vllm_graft.link.index import Found
+from vllm_graft.link.pair import Pair, Room
 from vllm_graft.values.plan import ResolutionKind
 
-Room = Literal["model", "config", "processor", "parser", "tokenizer", "engine"]
+if TYPE_CHECKING:
+    from vllm_graft.link.linked import Breach
 
 # Engine packages whose modules hold what the engine itself runs on: they are never brought from a donor.
 # Source: design, rule 1; the packages exist in vLLM 0.11 to 0.32.
@@ -46,7 +46,6 @@ _PLUMBING = frozenset(
         "MultiModalDataParser",
     }
 )
-_LIKENESS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +91,11 @@ def version_suffix(version: str) -> str:
 class Decisions:
     """All decisions of one graft, and what is taken, extracted and derived because of them."""
 
-    def __init__(
-        self,
-        donor: Index,
-        base: Index,
-        *,
-        room_of: Callable[[str], Room],
-        donor_version: str,
-        family: str,
-    ) -> None:
+    def __init__(self, pair: Pair, *, donor_version: str, family: str) -> None:
         """Decide for one pair of installs; ``family`` is the dotted name of the graft's own module."""
-        self.donor = donor
-        self.base = base
-        self.room_of = room_of
-        self.comparison = Comparison(donor, base, lambda m: room_of(m) != "engine")
+        self.pair = pair
+        self.donor = pair.donor
+        self.base = pair.base
         self.family = family
         self.taken: dict[str, Taken] = {}
         self.extracted: dict[str, Found] = {}
@@ -119,14 +109,15 @@ class Decisions:
         """Definitions that were asked for: never declined."""
         self.current = ""
         """Dotted unit that is being followed or checked."""
-        self._suffix = version_suffix(donor_version)
-        self._donor_version = donor_version
-        self._counterparts: dict[str, tuple[Found | None, bool]] = {}
+        self.repaired: dict[tuple[str, str], Breach] = {}
+        """Breaches that a derivation or extraction repaired: (code, what was wanted) → breach."""
+        self.suffix = version_suffix(donor_version)
+        """The donor's version as part of a name, such as ``0_17_1``."""
         self.changed = False
 
     def beside(self, module: str) -> str:
         """Name of the donor's version of a module that the base has too."""
-        return f"{module}__from_{self._suffix}"
+        return f"{module}__from_{self.suffix}"
 
     def take(self, module: str, why: str, root: str = "") -> Taken:
         """Take a whole donor module: at its own path, or beside the base's version of it."""
@@ -186,47 +177,7 @@ class Decisions:
 
     def counterpart(self, found: Found) -> Found | None:
         """The base's definition of the same thing, at the same place or moved; None where it has none."""
-        return self._counterpart(found)[0]
-
-    def has_moved(self, found: Found) -> bool:
-        """Tell whether the counterpart was found at another place."""
-        return self._counterpart(found)[1]
-
-    def _counterpart(self, found: Found) -> tuple[Found | None, bool]:
-        key = found.dotted
-        if key not in self._counterparts:
-            self._counterparts[key] = self._find_counterpart(found)
-        return self._counterparts[key]
-
-    def _find_counterpart(self, found: Found) -> tuple[Found | None, bool]:
-        if found.definition.kind == "submodule":
-            return self.base.submodule(found.module), False
-        same_place = self.base.resolve(found.module, found.name)
-        if same_place is not None and same_place.definition.kind == found.definition.kind:
-            return same_place, same_place.module != found.module
-        if found.definition.kind not in {"class", "function"} or len(found.name) < 4:  # noqa: PLR2004
-            return None, False
-        best: tuple[float, Found] | None = None
-        for candidate in self.base.definers(found.name, found.definition.kind):
-            donors_own = self.donor.resolve(candidate.module, candidate.name)
-            if donors_own is not None and donors_own.dotted != found.dotted:
-                continue  # the donor has that one too, beside this one: another thing of the same name
-            likeness = self._likeness(found, candidate)
-            if likeness >= _LIKENESS and (best is None or likeness > best[0]):
-                best = (likeness, candidate)
-        return (best[1], True) if best is not None else (None, False)
-
-    @staticmethod
-    def _likeness(ours: Found, theirs: Found) -> float:
-        if ours.definition.kind == "class":
-            mine = {n for n, m in ours.definition.members.items() if m.kind != "instance"}
-            other = {n for n, m in theirs.definition.members.items() if m.kind != "instance"}
-        else:
-            mine = {p.name for p in ours.definition.parameters}
-            other = {p.name for p in theirs.definition.parameters}
-        if not mine and not other:
-            return 1.0
-        return len(mine & other) / len(mine | other)
+        return self.pair.counterpart(found)
 
     def of(self, found: Found) -> Decision:
         """Decide how a donor definition is satisfied now."""
@@ -269,10 +220,10 @@ class Decisions:
             return True
         if (
             found.definition.kind != "class"
-            or self.room_of(found.module) == "engine"
+            or self.pair.room_of(found.module) == "engine"
             or found.dotted in self.required
             or not any(
-                c.name in _PLUMBING and self.room_of(c.module) == "engine"
+                c.name in _PLUMBING and self.pair.room_of(c.module) == "engine"
                 for c in self.donor.ancestry(found).classes
             )
         ):
@@ -288,7 +239,7 @@ class Decisions:
         counterpart = self.counterpart(found)
         if counterpart is None:  # pragma: no cover  declined only where there is one
             raise AssertionError(found.dotted)
-        same = self.comparison.same(found, counterpart)
+        same = self.pair.comparison.same(found, counterpart)
         return Decision(
             kind="identical" if same else "changed",
             module=counterpart.module,
@@ -303,6 +254,48 @@ class Decisions:
             return True
         return found.module in self.taken and not self.prefers_base(found)
 
+    def boundary(self, receiver: Found, provider: Found) -> Found | None:
+        """First class on the way from ``receiver`` to ``provider`` that stays the base's own."""
+        for item in self.donor.ancestry(receiver).classes:
+            if not self.is_grafted(item) and self.donor.descends(item, provider):
+                return item
+        return None
+
+    def nearest_declinable(self, unit: str) -> Found | None:
+        """What could be declined to be rid of a unit: itself, or what made it necessary, and so on."""
+        seen: set[str] = set()
+        while unit and unit not in seen:
+            seen.add(unit)
+            found = self._declinable(unit)
+            if found is not None:
+                return found
+            unit = self._cause(unit)
+        return None
+
+    def _cause(self, unit: str) -> str:
+        """The unit that made another necessary: by its own name, its class or its module."""
+        name = unit
+        while name:
+            if name in self.causes:
+                return self.causes[name]
+            name = name.rpartition(".")[0]
+        return ""
+
+    def _declinable(self, unit: str) -> Found | None:
+        """The definition of a unit, where the base's own version could serve in its place."""
+        for module, taken in self.taken.items():
+            if taken.kind != "beside" or not unit.startswith(module + "."):
+                continue
+            found = self.donor.resolve(module, unit.removeprefix(module + ".").partition(".")[0])
+            if (
+                found is not None
+                and found.dotted not in self.required
+                and found.dotted not in self.declined
+                and self.counterpart(found) is not None
+            ):
+                return found
+        return None
+
     def restart(self) -> None:
         """Forget what was brought, keep what was declined and required."""
         self.taken.clear()
@@ -310,16 +303,17 @@ class Decisions:
         self.extraction_reasons.clear()
         self.derived.clear()
         self.causes.clear()
+        self.repaired.clear()
 
     def _plain(self, found: Found) -> Decision:
         counterpart = self.counterpart(found)
-        room = self.room_of(found.module)
+        room = self.pair.room_of(found.module)
         if counterpart is None:
             return self._missing(found, room)
         name = "" if found.definition.kind == "submodule" else counterpart.name
         moved = counterpart.module != found.module
         if room != "engine":
-            different = self.comparison.differences(found, counterpart)
+            different = self.pair.comparison.differences(found, counterpart)
             if different:
                 return self._grafted(
                     found,
@@ -333,7 +327,7 @@ class Decisions:
                 reason=f"the base has it in {counterpart.module}" if moved else "",
                 base=counterpart,
             )
-        same = self.comparison.same(found, counterpart)
+        same = self.pair.comparison.same(found, counterpart)
         kind: ResolutionKind = "moved" if moved else ("identical" if same else "changed")
         reason = f"the base has it in {counterpart.module}" if moved else ""
         if not same:

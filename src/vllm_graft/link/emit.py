@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from vllm_graft.link.decide import Decision, Derivation, Taken
 from vllm_graft.link.index import Found, Index, is_inside
-from vllm_graft.link.linker import Linked, Linker, Rewrite, Unit
+from vllm_graft.link.linked import Linked, Rewrite
 from vllm_graft.link.symbols import (
     Definition,
     absolute_module,
@@ -77,9 +77,9 @@ class Source:
         return b"".join(parts).decode()
 
 
-def emit(linked: Linked, linker: Linker, *, donor_version: str) -> tuple[GraftedModule, ...]:
+def emit(linked: Linked, *, donor_version: str) -> tuple[GraftedModule, ...]:
     """Give the texts of all files that the graft adds, by path."""
-    emitter = _Emitter(linked, linker, donor_version)
+    emitter = _Emitter(linked, donor_version)
     modules = [emitter.taken(taken) for taken in list(linked.decisions.taken.values())]
     family = emitter.family()
     if family is not None:
@@ -88,9 +88,8 @@ def emit(linked: Linked, linker: Linker, *, donor_version: str) -> tuple[Grafted
 
 
 class _Emitter:
-    def __init__(self, linked: Linked, linker: Linker, donor_version: str) -> None:
+    def __init__(self, linked: Linked, donor_version: str) -> None:
         self._linked = linked
-        self._linker = linker
         self._decisions = linked.decisions
         self._donor: Index = linked.decisions.donor
         self._base: Index = linked.decisions.base
@@ -169,7 +168,7 @@ class _Emitter:
         return Splice(start, end, "")
 
     def _operator_splices(self, module: str, source: Source, notes: list[str]) -> Iterator[Splice]:
-        for use in self._linker.uses_of(module).uses:
+        for use in self._decisions.pair.uses_of(module).uses:
             if isinstance(use, OperatorUse) and use.namespace == "vllm":
                 new = self._linked.operators.get(use.name, use.name)
                 if new != use.name:
@@ -221,7 +220,7 @@ class _Emitter:
             and use.target.module == module
             and use.target.name == name
             and self._is_emitted(module, use.owner.name)
-            for use in self._linker.uses_of(module).uses
+            for use in self._decisions.pair.uses_of(module).uses
         )
 
     def _is_emitted(self, module: str, name: str) -> bool:
@@ -431,7 +430,7 @@ class _Emitter:
         splices: list[Splice] = []
         lines: list[str] = []
         reached = {u.name for u in self._linked.units if u.module == taken.module}
-        for use in self._linker.uses_of(taken.module).uses:
+        for use in self._decisions.pair.uses_of(taken.module).uses:
             if not isinstance(use, NameUse) or "." not in use.written or ":" in use.written:
                 continue
             if taken.kind == "beside" and use.owner.name not in reached:
@@ -517,7 +516,7 @@ class _Emitter:
         definition = found.definition
         start = source.line_start(definition.line)
         end = source.line_start(definition.end_line + 1)
-        assert definition.node is not None  # noqa: S101  only submodules and re-exports have none
+        assert definition.node is not None
         splices = self._piece_splices(found.module, source, definition.node)
         text = _dedented(source.spliced(splices, start, end))
         return _Piece(
@@ -776,4 +775,4 @@ def _in_import_order(pieces: dict[str, _Piece]) -> list[_Piece]:
     return list(done.values())
 
 
-__all__ = ["Source", "Splice", "Unit", "emit"]
+__all__ = ["Source", "Splice", "emit"]

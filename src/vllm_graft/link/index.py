@@ -62,6 +62,8 @@ class Index:
         self._summaries: dict[str, ModuleSummary | None] = {}
         self._resolved: dict[tuple[str, str], Found | None] = {}
         self._ancestries: dict[tuple[str, str], Ancestry] = {}
+        self._lineages: dict[str, frozenset[str]] = {}
+        self._members: dict[tuple[str, str], tuple[Found, Member] | None] = {}
 
     def path_of(self, module: str) -> str | None:
         """Path of the file that defines a module, or None where there is none."""
@@ -214,13 +216,26 @@ class Index:
         origin = ".".join(p for p in (definition.target_module, definition.target_name) if p)
         return f"{origin}.{rest}" if rest else origin
 
+    def descends(self, found: Found, ancestor: Found) -> bool:
+        """Tell whether a class is another or inherits from it."""
+        key = found.dotted
+        if key not in self._lineages:
+            self._lineages[key] = frozenset(c.dotted for c in self.ancestry(found).classes)
+        return ancestor.dotted in self._lineages[key]
+
     def member(self, found: Found, name: str) -> tuple[Found, Member] | None:
         """Find an attribute of a class along its ancestors: the class that provides it, and it."""
-        for item in self.ancestry(found).classes:
-            member = item.definition.members.get(name)
-            if member is not None:
-                return item, member
-        return None
+        key = (found.dotted, name)
+        if key not in self._members:
+            self._members[key] = next(
+                (
+                    (item, item.definition.members[name])
+                    for item in self.ancestry(found).classes
+                    if name in item.definition.members
+                ),
+                None,
+            )
+        return self._members[key]
 
     def definers(self, name: str, kind: str) -> Iterator[Found]:
         """Give every top-level class or function of this name in the install, by path."""

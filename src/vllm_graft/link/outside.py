@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 
 from vllm_graft.link.index import Index, is_inside
-from vllm_graft.link.linker import Linked, Linker, is_elsewhere
+from vllm_graft.link.linked import Linked, is_elsewhere
 from vllm_graft.link.symbols import flatten
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import DependencyDecision
 
 
-def check_native(linked: Linked, linker: Linker, base: Install) -> Iterator[Finding]:
+def check_native(linked: Linked, base: Install) -> Iterator[Finding]:
     """Find operators and extension modules that the base's binaries do not have."""
     donor = linked.decisions.donor
     seen: set[str] = set()

@@ -11,8 +11,10 @@ from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
 from vllm_graft.link.index import Index
 from vllm_graft.link.layout import read_layout
-from vllm_graft.link.linker import Linked, Linker, Root, findings_of
+from vllm_graft.link.linked import Linked, Root
+from vllm_graft.link.linker import Linker
 from vllm_graft.link.outside import check_exact_types, check_native, check_packages
+from vllm_graft.link.pair import Pair
 from vllm_graft.link.roots import Roots, find_roots
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import room_of
@@ -22,15 +24,12 @@ from vllm_graft.values.plan import (
     PLAN_SCHEMA,
     DependencyDecision,
     EditSite,
-    GraftedModule,
     GraftPlan,
     PlanSource,
     Reference,
     Rung,
     Verdict,
 )
-
-_BLOCKING = ("G1", "G2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,74 +43,132 @@ class LinkRequest:
     """``mtp``, ``reasoning-parser=NAME``, ``tool-parser=NAME``."""
 
 
+class LinkSession:
+    """Two installs, read once; plans over them share what they find out."""
+
+    def __init__(self, base: Install, donor: Install) -> None:
+        """Read the layouts of both installs.
+
+        Raises:
+            SourceError: a file that holds the layout is no valid Python.
+        """
+        self.base = base
+        self.donor = donor
+        self._donor_trees = SourceTrees(donor.files)
+        self._base_trees = SourceTrees(base.files)
+        self._donor_layout = read_layout(self._donor_trees, install="donor")
+        self._base_layout = read_layout(self._base_trees)
+        self._pair = Pair(
+            Index(self._donor_trees, "donor"), Index(self._base_trees, "base"), room_of
+        )
+
+    def plan(self, request: LinkRequest) -> GraftPlan:
+        """Work out everything that must move from the donor into the base for the requested model.
+
+        Raises:
+            RequestError: the donor has no such architecture or feature.
+            SourceError: a file of one of the installs is no valid Python.
+        """
+        roots = find_roots(
+            self._donor_layout,
+            self._donor_trees,
+            architectures=request.architectures,
+            config=request.config,
+            features=request.features,
+        )
+        decisions = Decisions(
+            self._pair, donor_version=self.donor.version, family=family_module(roots)
+        )
+        linked = Linker(decisions, tuple(_roots(roots))).link()
+        modules = emit(linked, donor_version=self.donor.version)
+        edited = plan_edits(
+            EditRequest(
+                donor=self._donor_trees,
+                base=self._base_trees,
+                donor_layout=self._donor_layout,
+                base_layout=self._base_layout,
+                roots=roots,
+                grafted={m.origin: m.name for m in modules if m.kind != "extracted"},
+                operators=linked.operators,
+                donor_version=version_suffix(self.donor.version),
+            )
+        )
+        packages = tuple(check_packages(linked, self.base))
+        findings = _ordered(
+            (
+                *self._donor_layout.findings,
+                *self._base_layout.findings,
+                *_contract_findings(linked),
+                *check_native(linked, self.base),
+                *check_exact_types(linked),
+                *(finding for finding, _ in packages),
+                *edited.findings,
+            )
+        )
+        references = tuple(_references(linked))
+        return GraftPlan(
+            schema=PLAN_SCHEMA,
+            verdict=_verdict(findings),
+            base=_remembered(self.base),
+            donor=_remembered(self.donor),
+            architectures=roots.architectures,
+            features=request.features,
+            modules=modules,
+            reference_counts=dict(sorted(Counter(r.resolution for r in references).items())),
+            references=tuple(r for r in references if r.resolution != "identical"),
+            sites=edited.sites,
+            edits=edited.edits,
+            dependencies=_dependencies(packages),
+            findings=findings,
+            rungs=_rungs(findings, edited.sites),
+        )
+
+
 def link(base: Install, donor: Install, request: LinkRequest) -> GraftPlan:
-    """Work out everything that must move from ``donor`` into ``base`` for the requested model.
+    """Plan one graft; for several over the same pair, keep a ``LinkSession``.
 
     Raises:
         RequestError: the donor has no such architecture or feature.
         SourceError: a file of one of the installs is no valid Python.
     """
-    donor_trees, base_trees = SourceTrees(donor.files), SourceTrees(base.files)
-    donor_layout = read_layout(donor_trees, install="donor")
-    base_layout = read_layout(base_trees)
-    roots = find_roots(
-        donor_layout,
-        donor_trees,
-        architectures=request.architectures,
-        config=request.config,
-        features=request.features,
-    )
-    decisions = Decisions(
-        Index(donor_trees, "donor"),
-        Index(base_trees, "base"),
-        room_of=room_of,
-        donor_version=donor.version,
-        family=family_module(roots),
-    )
-    linker = Linker(decisions, tuple(_roots(roots)))
-    linked = linker.link()
-    modules = emit(linked, linker, donor_version=donor.version)
-    edited = plan_edits(
-        EditRequest(
-            donor=donor_trees,
-            base=base_trees,
-            donor_layout=donor_layout,
-            base_layout=base_layout,
-            roots=roots,
-            grafted={m.origin: m.name for m in modules if m.kind != "extracted"},
-            operators=linked.operators,
-            donor_version=version_suffix(donor.version),
+    return LinkSession(base, donor).plan(request)
+
+
+def _remembered(install: Install) -> PlanSource:
+    return PlanSource(source=install.source, version=install.version, digest=install.digest)
+
+
+def _contract_findings(linked: Linked) -> Iterable[Finding]:
+    """Give breaches as findings, and tell where the base's version of model code is used after all."""
+    decisions = linked.decisions
+    for breach in (*linked.breaches, *decisions.repaired.values()):
+        yield Finding(
+            code=breach.code,
+            severity=breach.severity,
+            site=Site(
+                install="donor",
+                path=decisions.donor.path_of(breach.module) or breach.module,
+                line=breach.line,
+            ),
+            wanted=breach.wanted,
+            found=breach.found + (f" (where {breach.guard})" if breach.guard else ""),
+            remedy=breach.remedy,
         )
-    )
-    packages = tuple(check_packages(linked, base))
-    findings = _ordered(
-        (
-            *donor_layout.findings,
-            *base_layout.findings,
-            *findings_of(linked, decisions.donor),
-            *check_native(linked, linker, base),
-            *check_exact_types(linked),
-            *(finding for finding, _ in packages),
-            *edited.findings,
-        )
-    )
-    references = tuple(_references(linked))
-    return GraftPlan(
-        schema=PLAN_SCHEMA,
-        verdict=_verdict(findings),
-        base=PlanSource(source=base.source, version=base.version, digest=base.digest),
-        donor=PlanSource(source=donor.source, version=donor.version, digest=donor.digest),
-        architectures=roots.architectures,
-        features=request.features,
-        modules=modules,
-        reference_counts=dict(sorted(Counter(r.resolution for r in references).items())),
-        references=tuple(r for r in references if r.resolution != "identical"),
-        sites=edited.sites,
-        edits=edited.edits,
-        dependencies=_dependencies(packages),
-        findings=findings,
-        rungs=_rungs(findings, edited.sites, modules),
-    )
+    for target, decision, use, unit in linked.names.values():
+        if target.dotted in decisions.declined and decision.kind == "changed":
+            yield Finding(
+                code="G217",
+                severity="review",
+                site=Site(
+                    install="donor",
+                    path=decisions.donor.path_of(unit.module) or unit.module,
+                    line=use.span.line,
+                ),
+                wanted=target.dotted,
+                found=f"the base's own version is used, which has another body:"
+                f" {decisions.declined[target.dotted]}",
+                remedy="read both versions; the rungs P5 to P7 show whether the difference matters",
+            )
 
 
 def family_module(roots: Roots) -> str:
@@ -180,13 +237,10 @@ def _dependencies(
     return tuple(sorted((d for _, d in packages), key=lambda d: d.name))
 
 
-def _rungs(
-    findings: Iterable[Finding], sites: Iterable[EditSite], modules: Iterable[GraftedModule]
-) -> tuple[Rung, ...]:
+def _rungs(findings: Iterable[Finding], sites: Iterable[EditSite]) -> tuple[Rung, ...]:
     blocked = {f.code for f in findings if f.severity == "blocked"}
     review = {f.code for f in findings if f.severity == "review"}
     refused = any(s.decision == "refuse" for s in sites)
-    del modules
 
     def outcome(prefix: str, *, failed: bool) -> str:
         if failed or any(c.startswith(prefix) for c in blocked):

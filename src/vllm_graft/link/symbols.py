@@ -285,9 +285,9 @@ def _bound_in(function: _Scope) -> set[str]:
             bound.update((a.asname or a.name.split(".")[0]) for a in node.names)
         elif isinstance(node, ast.Global):
             released.update(node.names)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            bound.add(node.name)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+        elif (isinstance(node, ast.ExceptHandler) and node.name) or (
+            isinstance(node, ast.MatchAs | ast.MatchStar) and node.name
+        ):
             bound.add(node.name)
         pending.extend(ast.iter_child_nodes(node))
     return bound - released
@@ -301,7 +301,7 @@ class GlobalNames(ast.NodeVisitor):
         self.names: set[str] = set()
         self._scopes: list[set[str]] = []
 
-    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802  (ast.NodeVisitor's own naming)
+    def visit_Name(self, node: ast.Name) -> None:
         if not any(node.id in scope for scope in self._scopes):
             self.names.add(node.id)
 
@@ -328,16 +328,16 @@ class GlobalNames(ast.NodeVisitor):
         for text in string_annotations(node):
             self.visit(text)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._function(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self._function(node)
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> None:
         self._function(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         # Names bound in a class body are seen by the body only; a method that names one means the global.
         for part in [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]:
             self.visit(part)
@@ -358,7 +358,7 @@ class GlobalNames(ast.NodeVisitor):
                 self.visit(statement)
                 self._scopes.pop()
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self._annotation(node.annotation)
         if node.value is not None:
             self.visit(node.value)

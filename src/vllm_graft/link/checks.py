@@ -1,0 +1,336 @@
+# Every use of every unit is held against the base here. What fails goes to repairs.py, which knows what can be
+# done about it.
+"""Checks of the uses in a graft against the base."""
+
+from vllm_graft.link import contract
+from vllm_graft.link.compare import shape
+from vllm_graft.link.index import Found, is_inside
+from vllm_graft.link.linked import Linked, Unit
+from vllm_graft.link.operators import check_operator, check_registrations
+from vllm_graft.link.repairs import Repairs
+from vllm_graft.link.symbols import Member, Parameter
+from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse
+
+
+class Checker:
+    """Holds one round's units against the base."""
+
+    def __init__(self, linked: Linked) -> None:
+        """Check what is linked so far; breaches and repairs are written down there."""
+        self._linked = linked
+        self._decisions = linked.decisions
+        self._pair = linked.decisions.pair
+        self._donor = self._pair.donor
+        self._base = self._pair.base
+        self._repairs = Repairs(linked)
+
+    def check(self) -> None:
+        """Check every name, call, read, operator, class and registration."""
+        self._check_names()
+        for unit in sorted(self._linked.units):
+            self._decisions.current = unit.dotted
+            for use in self._pair.uses_in(unit.module, unit.name, unit.member):
+                if isinstance(use, CallUse):
+                    self._check_call(unit, use)
+                elif isinstance(use, ReadUse):
+                    self._check_read(unit, use)
+                elif isinstance(use, OperatorUse):
+                    check_operator(self._linked, self._repairs, unit, use)
+            if not unit.member and unit.module in self._decisions.taken:
+                self._check_class(unit)
+        check_registrations(self._linked, self._repairs)
+        self._check_loaders()
+        self._complete_derivations()
+
+    def _check_names(self) -> None:
+        for target, decision, use, unit in list(self._linked.names.values()):
+            if decision.kind == "blocked":
+                self._decisions.current = unit.dotted
+                self._repairs.report(
+                    code="G104",
+                    module=unit.module,
+                    line=use.span.line,
+                    wanted=target.dotted,
+                    found=decision.reason,
+                    guard=use.guard,
+                )
+
+    # ── calls ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_call(self, unit: Unit, call: CallUse) -> None:
+        if call.receiver == "construct":
+            self._check_forward(unit, call)
+        target = self._call_target(call)
+        if target is None:
+            return
+        donor_signature = self._pair.donor_signature(call)
+        if donor_signature is None:
+            return
+        counterpart, boundary = target
+        base_signature = self._pair.base_signature(counterpart, call)
+        if base_signature is None:
+            return  # an absent member is a matter of _check_read
+        mismatch = self._pair.base_outcome(counterpart, base_signature, call)
+        if mismatch is not None:
+            self._repairs.repair_call(unit, call, mismatch, donor_signature, boundary)
+            return
+        self._check_result(unit, call, counterpart, boundary)
+        self._check_defaults(unit, call, donor_signature, base_signature)
+
+    def _check_forward(self, unit: Unit, call: CallUse) -> None:
+        """See that a layer of the base's version can be called as the donor's is.
+
+        Layers are mostly called through containers (``for block in self.blocks: block(...)``), where
+        no type is known; so whoever constructs a model-room class of the base's version must find its
+        ``forward`` with the same parameters.
+        """
+        if not self._decisions.prefers_base(call.callee):
+            return
+        counterpart = self._decisions.counterpart(call.callee)
+        ours = self._donor.member(call.callee, "forward")
+        theirs = self._base.member(counterpart, "forward") if counterpart is not None else None
+        if ours is None or theirs is None:
+            return
+        mine, other = ours[1].parameters, theirs[1].parameters
+        if [p.name for p in mine] != [p.name for p in other]:
+            self._repairs.report(
+                code="G201",
+                module=unit.module,
+                line=call.span.line,
+                wanted=f"{call.callee.dotted}.forward({', '.join(p.name for p in mine[1:])})",
+                found=f"the base's takes ({', '.join(p.name for p in other[1:])})",
+            )
+
+    def _call_target(self, call: CallUse) -> tuple[Found, Found] | None:
+        """The base's definition that a call reaches, and the donor's at the boundary."""
+        if not call.member:
+            if self._decisions.is_grafted(call.callee):
+                return None
+            counterpart = self._decisions.counterpart(call.callee)
+            return None if counterpart is None else (counterpart, call.callee)
+        provider = self._provider(call.callee, call.member, through=call.receiver)
+        if provider is None:
+            if call.receiver != "construct" or self._decisions.is_grafted(call.callee):
+                return None
+            provider = call.callee
+        if self._decisions.is_grafted(provider):
+            return None
+        boundary = self._decisions.boundary(call.callee, provider)
+        if boundary is None:
+            return None
+        derivation = self._decisions.derived.get(boundary.dotted)
+        if derivation is not None and call.member in derivation.members:
+            return None
+        counterpart = self._decisions.counterpart(boundary)
+        return None if counterpart is None else (counterpart, boundary)
+
+    def _provider(self, receiver: Found, name: str, *, through: str) -> Found | None:
+        """The donor's class that provides a member; what ``super()`` sees, where it goes through that."""
+        if through == "super":
+            for item in self._donor.ancestry(receiver).classes[1:]:
+                if name in item.definition.members:
+                    return item
+            return None
+        provided = self._donor.member(receiver, name)
+        return None if provided is None else provided[0]
+
+    def _check_result(self, unit: Unit, call: CallUse, counterpart: Found, boundary: Found) -> None:
+        if not call.unpacked or call.receiver == "construct":
+            return
+        ours = contract.returned_arities(self._donor, call.callee, call.member)
+        if call.unpacked not in ours:
+            return
+        theirs = contract.returned_arities(self._base, counterpart, call.member)
+        if theirs and call.unpacked not in theirs:
+            self._repairs.replace(
+                unit,
+                boundary,
+                call.member,
+                code="G207",
+                line=call.span.line,
+                wanted=f"{call.unpacked} values from {boundary.dotted}",
+                found=f"the base returns {' or '.join(map(str, sorted(theirs)))}",
+            )
+
+    def _check_defaults(
+        self,
+        unit: Unit,
+        call: CallUse,
+        donor_signature: tuple[Parameter, ...],
+        base_signature: tuple[Parameter, ...],
+    ) -> None:
+        if call.has_star or call.has_double_star:
+            return
+        for name, ours, theirs in contract.changed_defaults(call, donor_signature, base_signature):
+            self._repairs.report(
+                code="G216",
+                severity="review",
+                module=unit.module,
+                line=call.span.line,
+                wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
+                found=f"the base's defaults to {theirs}",
+                remedy=f"check that {theirs} means the same for this model",
+            )
+
+    # ── reads ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_read(self, unit: Unit, read: ReadUse) -> None:
+        provider = self._provider(read.receiver, read.attribute, through=read.through)
+        if provider is None or self._decisions.is_grafted(provider):
+            return
+        boundary = self._decisions.boundary(read.receiver, provider)
+        if boundary is None:
+            return
+        derivation = self._decisions.derived.get(boundary.dotted)
+        if derivation is not None and read.attribute in derivation.members:
+            return
+        counterpart = self._decisions.counterpart(boundary)
+        if counterpart is None:
+            return  # the class itself is a matter of _check_names
+        base_member = self._base.member(counterpart, read.attribute)
+        if base_member is None:
+            # A class with __getattr__ answers for attributes that its source does not show.
+            if self._base.member(counterpart, "__getattr__") is None:
+                self._repairs.repair_read(unit, read, boundary, provider)
+            return
+        donor_member = provider.definition.members[read.attribute]
+        if read.called and base_member[1].is_stub and not donor_member.is_stub:
+            self._repairs.replace(
+                unit,
+                boundary,
+                read.attribute,
+                code="G203",
+                line=read.span.line,
+                wanted=f"{boundary.dotted}.{read.attribute}",
+                found=f"the base's {boundary.name} only declares it",
+            )
+
+    # ── classes ───────────────────────────────────────────────────────────────────────────────────
+
+    def _check_class(self, unit: Unit) -> None:
+        found = self._donor.resolve(unit.module, unit.name)
+        if found is None or found.module != unit.module or found.definition.kind != "class":
+            return
+        for parent in found.definition.parents:
+            reached = self._donor.resolve_dotted(unit.module, parent.partition("[")[0])
+            if reached is None or reached[1] or not is_inside(reached[0].module):
+                continue
+            boundary = reached[0]
+            counterpart = self._decisions.counterpart(boundary)
+            if boundary.definition.kind != "class" or counterpart is None:
+                continue
+            for method, callers in contract.orphan_overrides(
+                self._donor, self._base, found, boundary, counterpart
+            ):
+                self._repairs.repair_orphan(unit, found, boundary, method, callers)
+        if found.dotted in self._decisions.required:
+            self._check_protocols(unit, found)
+
+    def _check_protocols(self, unit: Unit, found: Found) -> None:
+        """See that the model has what the base's engine declares and calls on every such model.
+
+        Source: vLLM 0.11 to 0.32, model_executor/models/interfaces_base.py: protocols whose members
+        are declared without a body.
+        """
+        protocols = "vllm.model_executor.models.interfaces_base"
+        if self._donor.member(found, "forward") is None:
+            return
+        summary = self._base.summary(protocols)
+        for name in ("VllmModel", "VllmModelForTextGeneration"):
+            definition = summary.definitions.get(name) if summary else None
+            ours = self._donor.resolve(protocols, name)
+            if definition is None or ours is None:
+                continue
+            if not self._meets(found, ours):
+                continue
+            for member in definition.members.values():
+                if member.name.startswith("__") or not member.is_stub:
+                    continue
+                if self._has(found, member.name):
+                    continue
+                self._repairs.report(
+                    code="G212",
+                    module=unit.module,
+                    line=found.definition.line,
+                    wanted=f"{name}.{member.name}, which the base's engine calls on models",
+                    found=f"{found.name} has no {member.name}",
+                )
+
+    def _meets(self, found: Found, protocol: Found) -> bool:
+        """Tell whether the donor's class has all that the donor's protocol declares."""
+        return all(
+            self._donor.member(found, m.name) is not None
+            for m in protocol.definition.members.values()
+            if m.is_stub and not m.name.startswith("__")
+        )
+
+    def _has(self, found: Found, name: str) -> bool:
+        """Tell whether a grafted class has a member, from the donor's code or from the base's."""
+        for item in self._donor.ancestry(found).classes:
+            if self._decisions.is_grafted(item):
+                if name in item.definition.members:
+                    return True
+                continue
+            counterpart = self._decisions.counterpart(item)
+            if counterpart is not None:
+                provided = self._base.member(counterpart, name)
+                if provided is not None and not provided[1].is_stub:
+                    return True
+        return False
+
+    # ── derivations ───────────────────────────────────────────────────────────────────────────────
+
+    def _check_loaders(self) -> None:
+        """Bring loaders that take the kinds of shard id that the donor's weight maps use."""
+        module = next(
+            (
+                m
+                for m in sorted(self._decisions.taken)
+                if contract.has_tuple_shard_ids(self._donor.tree(m))
+            ),
+            None,
+        )
+        if module is None:
+            return
+        for dotted in sorted(self._linked.constructed):
+            place, _, name = dotted.rpartition(".")
+            found = self._donor.resolve(place, name)
+            if found is None or self._decisions.is_grafted(found):
+                continue
+            counterpart = self._decisions.counterpart(found)
+            if counterpart is None:
+                continue
+            for loader in ("weight_loader", "weight_loader_v2"):
+                ours = self._donor.member(found, loader)
+                theirs = self._base.member(counterpart, loader)
+                if contract.refuses_tuple_shards(
+                    ours[1] if ours else None, theirs[1] if theirs else None
+                ):
+                    self._repairs.replace(
+                        Unit(module, ""),
+                        found,
+                        loader,
+                        code="G206",
+                        line=0,
+                        wanted=f"{found.dotted}.{loader} with a tuple as shard id",
+                        found=f"the base's {found.name}.{loader} takes a single one",
+                    )
+
+    def _complete_derivations(self) -> None:
+        """Bring the donor's version of methods that derived members call on their own object."""
+        for derivation in list(self._decisions.derived.values()):
+            for name, provider in list(derivation.members.items()):
+                member = provider.definition.members.get(name)
+                for called in sorted(member.self_calls) if member is not None else ():
+                    ours = self._donor.member(derivation.donor, called)
+                    theirs = self._base.member(derivation.base, called)
+                    if ours is None or theirs is None or called in derivation.members:
+                        continue
+                    if not _same_method(ours[1], theirs[1]):
+                        self._decisions.derive(
+                            derivation.donor, called, f"the derived {name} calls it"
+                        )
+
+
+def _same_method(ours: Member, theirs: Member) -> bool:
+    return shape(ours.node) == shape(theirs.node)

@@ -1,0 +1,94 @@
+# Operators that vLLM registers with torch by name. The name is global in a process: a second registration is an
+# error, a missing one too.
+"""Rules about custom operators: missing, or registered twice."""
+
+from vllm_graft.link.linked import Linked, Rewrite, Unit
+from vllm_graft.link.repairs import Repairs
+from vllm_graft.link.uses import OperatorUse, Registration
+
+# Namespaces that torch and torchvision themselves register.
+_TORCH = frozenset(
+    {
+        "aten",
+        "prims",
+        "torchvision",
+        "higher_order",
+        "inductor",
+        "_c10d_functional",
+        "symm_mem",
+        "quantized",
+        "mkldnn",
+    }
+)
+
+
+def check_operator(linked: Linked, repairs: Repairs, unit: Unit, use: OperatorUse) -> None:
+    """See that an operator that grafted code calls exists in the grafted base."""
+    pair = linked.decisions.pair
+    if use.namespace in _TORCH:
+        return
+    if use.namespace != "vllm":
+        linked.native.append((use, unit.module))
+        return
+    registered_here = any(
+        registration.kind == "operator" and registration.name == use.name
+        for module in linked.decisions.taken
+        for registration in pair.uses_of(module).registrations
+    )
+    quoted = f'"{use.name}"'.encode()
+    if registered_here or pair.base.files.containing(quoted):
+        return
+    if pair.donor.files.containing(quoted):
+        repairs.report(
+            code="G208",
+            module=unit.module,
+            line=use.span.line,
+            wanted=f"torch.ops.vllm.{use.name}",
+            found="the base registers no such operator",
+            guard=use.guard,
+        )
+
+
+def check_registrations(linked: Linked, repairs: Repairs) -> None:
+    """Rename operators that grafted modules would register a second time."""
+    decisions = linked.decisions
+    for module, taken in decisions.taken.items():
+        decisions.current = module
+        for registration in decisions.pair.uses_of(module).registrations:
+            is_kept = taken.kind == "donor" or Unit(module, registration.function) in linked.units
+            if not is_kept:
+                continue
+            if registration.kind == "operator":
+                linked.operators.setdefault(registration.name, registration.name)
+            if not _is_registered_in_base(linked, registration):
+                continue
+            new = f"{registration.name}__from_{decisions.suffix}"
+            if registration.kind == "operator":
+                linked.operators[registration.name] = new
+            linked.rewrites.append(
+                Rewrite(
+                    module=module,
+                    span=registration.span,
+                    text=f'"{new}"',
+                    note=f"{registration.name} is registered as {new}: the base has that name"
+                    " already",
+                )
+            )
+            repairs.report(
+                code="G209",
+                severity="note",
+                module=module,
+                line=registration.span.line,
+                wanted=f"to register {registration.name}",
+                found="the base registers that name already",
+                remedy=f"repaired: renamed to {new} wherever grafted code names it",
+            )
+
+
+def _is_registered_in_base(linked: Linked, registration: Registration) -> bool:
+    written = (
+        f'op_name="{registration.name}"'
+        if registration.kind == "operator"
+        else f'CustomOp.register("{registration.name}")'
+    )
+    return bool(linked.decisions.pair.base.files.containing(written.encode()))

@@ -1,0 +1,151 @@
+# What is true of two installs whatever is asked of them: kept in one place, so that a second plan over the same
+# pair finds the first one's work.
+"""A pair of installs: their indexes, which definitions correspond, and what donor modules use."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from vllm_graft.link import contract
+from vllm_graft.link.collect import UseCollector
+from vllm_graft.link.compare import Comparison
+from vllm_graft.link.index import Found, Index
+from vllm_graft.link.infer import Inference
+from vllm_graft.link.symbols import Parameter
+from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use
+
+Room = Literal["model", "config", "processor", "parser", "tokenizer", "engine"]
+
+_LIKENESS = 0.5
+_SHORTEST_NAME = 4
+
+
+class Pair:
+    """Two installs, and all that can be said of them without a request."""
+
+    def __init__(self, donor: Index, base: Index, room_of: Callable[[str], Room]) -> None:
+        """Pair two indexes; ``room_of`` tells model code from engine code."""
+        self.donor = donor
+        self.base = base
+        self.room_of = room_of
+        self.comparison = Comparison(donor, base, lambda module: room_of(module) != "engine")
+        self._inference = Inference(donor)
+        self._uses: dict[str, ModuleUses] = {}
+        self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}
+        self._counterparts: dict[str, Found | None] = {}
+        self._signatures: dict[tuple[str, str, str, str], tuple[Parameter, ...] | None] = {}
+        self._outcomes: dict[tuple[object, ...], contract.Mismatch | None] = {}
+
+    # ── what donor modules use ────────────────────────────────────────────────────────────────────
+
+    def uses_of(self, module: str) -> ModuleUses:
+        """All uses of one donor module, collected once."""
+        if module not in self._uses:
+            collected = UseCollector(self.donor, self._inference, module).collect()
+            self._uses[module] = collected
+            by_owner: dict[str, dict[str, list[Use]]] = {}
+            for use in collected.uses:
+                by_owner.setdefault(use.owner.name, {}).setdefault(use.owner.member, []).append(use)
+            self._by_owner[module] = by_owner
+        return self._uses[module]
+
+    def uses_in(self, module: str, name: str, member: str = "") -> Sequence[Use]:
+        """Uses in one unit of a donor module; of a class without a member: in all its members."""
+        self.uses_of(module)
+        members = self._by_owner[module].get(name, {})
+        if member:
+            return members.get(member, ())
+        return [use for uses in members.values() for use in uses]
+
+    def uses_owned_by(self, module: str, owner: Owner) -> Sequence[Use]:
+        """Uses with exactly this owner."""
+        self.uses_of(module)
+        return self._by_owner[module].get(owner.name, {}).get(owner.member, ())
+
+    # ── which definitions correspond ──────────────────────────────────────────────────────────────
+
+    def counterpart(self, found: Found) -> Found | None:
+        """The base's definition of the same thing, at the same place or moved; None where it has none."""
+        key = found.dotted
+        if key not in self._counterparts:
+            self._counterparts[key] = self._find_counterpart(found)
+        return self._counterparts[key]
+
+    def _find_counterpart(self, found: Found) -> Found | None:
+        if found.definition.kind == "submodule":
+            return self.base.submodule(found.module)
+        same_place = self.base.resolve(found.module, found.name)
+        if same_place is not None and same_place.definition.kind == found.definition.kind:
+            return same_place
+        if found.definition.kind not in {"class", "function"} or len(found.name) < _SHORTEST_NAME:
+            return None
+        best: tuple[float, Found] | None = None
+        for candidate in self.base.definers(found.name, found.definition.kind):
+            donors_own = self.donor.resolve(candidate.module, candidate.name)
+            if donors_own is not None and donors_own.dotted != found.dotted:
+                continue  # the donor has that one too, beside this one: another thing of that name
+            likeness = _likeness(found, candidate)
+            if likeness >= _LIKENESS and (best is None or likeness > best[0]):
+                best = (likeness, candidate)
+        return None if best is None else best[1]
+
+    # ── what a call meets ─────────────────────────────────────────────────────────────────────────
+
+    def donor_signature(self, call: CallUse) -> tuple[Parameter, ...] | None:
+        """Parameters that a call binds to in the donor; None where they are unknown or do not bind."""
+        signature = self._signature(self.donor, call.callee, call, call.receiver)
+        if signature is None or self._outcome(self.donor, call.callee, signature, call) is not None:
+            return None
+        return signature
+
+    def base_signature(self, counterpart: Found, call: CallUse) -> tuple[Parameter, ...] | None:
+        """Parameters that the same call binds to where it reaches ``counterpart``."""
+        receiver = call.receiver
+        if receiver == "super":
+            receiver = "construct" if call.member == "__init__" else "instance"
+        return self._signature(self.base, counterpart, call, receiver)
+
+    def base_outcome(
+        self, counterpart: Found, signature: Sequence[Parameter], call: CallUse
+    ) -> contract.Mismatch | None:
+        """Bind a call to the base's signature; None where it binds."""
+        return self._outcome(self.base, counterpart, signature, call)
+
+    def _signature(
+        self, index: Index, found: Found, call: CallUse, receiver: str
+    ) -> tuple[Parameter, ...] | None:
+        key = (index.install, found.dotted, call.member, receiver)
+        if key not in self._signatures:
+            self._signatures[key] = contract.parameters_for(
+                index, found, member=call.member, receiver=receiver
+            )
+        return self._signatures[key]
+
+    def _outcome(
+        self, index: Index, found: Found, signature: Sequence[Parameter], call: CallUse
+    ) -> contract.Mismatch | None:
+        key = (
+            index.install,
+            found.dotted,
+            call.member,
+            call.receiver,
+            call.positional,
+            tuple(k.name for k in call.keywords),
+            call.has_star,
+            call.has_double_star,
+        )
+        if key not in self._outcomes:
+            self._outcomes[key] = contract.bind_call(signature, call)
+        return self._outcomes[key]
+
+
+def _likeness(ours: Found, theirs: Found) -> float:
+    """How much of their members or parameters two definitions share, from 0 to 1."""
+    if ours.definition.kind == "class":
+        mine = {n for n, m in ours.definition.members.items() if m.kind != "instance"}
+        other = {n for n, m in theirs.definition.members.items() if m.kind != "instance"}
+    else:
+        mine = {p.name for p in ours.definition.parameters}
+        other = {p.name for p in theirs.definition.parameters}
+    if not mine and not other:
+        return 1.0
+    return len(mine & other) / len(mine | other)

@@ -1,0 +1,287 @@
+# What can be done where the base does not satisfy a use, in order of how little it changes: leave out an
+# argument that says nothing, read a switch with the donor's default, bring the donor's function, derive from
+# the base's class. What nothing covers is reported as blocked.
+"""Repairs of breached contracts."""
+
+import ast
+
+from vllm_graft.link import contract
+from vllm_graft.link.index import Found
+from vllm_graft.link.linked import Breach, Linked, Rewrite, Unit, is_elsewhere
+from vllm_graft.link.symbols import Parameter
+from vllm_graft.link.uses import CallUse, NameUse, ReadUse
+from vllm_graft.values.finding import Severity
+
+# Packages whose fields switch features of the engine: one that the base lacks is off there, which is what
+# the donor's default says. A field of anything else is data that the base's engine would have to fill.
+_SWITCHES = ("vllm.config.", "vllm.model_executor.layers.quantization.")
+_NO_REPAIR = "choose a donor whose release is nearer to the base, or another route"
+
+
+class Repairs:
+    """Makes repairs and writes down what was repaired and what cannot be."""
+
+    def __init__(self, linked: Linked) -> None:
+        """Repair for one round."""
+        self._linked = linked
+        self._decisions = linked.decisions
+        self._pair = linked.decisions.pair
+
+    def report(
+        self,
+        *,
+        code: str,
+        module: str,
+        line: int,
+        wanted: str,
+        found: str,
+        remedy: str = _NO_REPAIR,
+        guard: str = "",
+        severity: Severity = "blocked",
+        repaired: bool = False,
+    ) -> None:
+        """Write down a breach; one that was repaired is kept although later rounds no longer see it."""
+        if severity == "blocked" and (is_elsewhere(guard) or guard in {"try", "except"}):
+            severity = "note"
+        breach = Breach(
+            code=code,
+            severity=severity,
+            module=module,
+            line=line,
+            wanted=wanted,
+            found=found,
+            remedy=remedy,
+            guard=guard,
+            unit=self._decisions.current,
+        )
+        if repaired:
+            self._decisions.repaired.setdefault((code, wanted), breach)
+        else:
+            self._linked.breaches.append(breach)
+
+    # ── calls ─────────────────────────────────────────────────────────────────────────────────────
+
+    def repair_call(
+        self,
+        unit: Unit,
+        call: CallUse,
+        mismatch: contract.Mismatch,
+        donor_signature: tuple[Parameter, ...],
+        boundary: Found,
+    ) -> None:
+        """Repair a call that does not bind to the base's signature."""
+        wanted = ".".join(p for p in (boundary.dotted, call.member) if p)
+        dropped = contract.droppable_keywords(call, mismatch, donor_signature)
+        if dropped is not None:
+            self._leave_out(unit, call, dropped, boundary)
+            self.report(
+                code="G202",
+                severity="note",
+                module=unit.module,
+                line=call.span.line,
+                wanted=f"{wanted} with {', '.join(dropped)}",
+                found=f"the base's {mismatch.reason}",
+                remedy="none needed: the value given is the donor's default",
+            )
+            return
+        self.replace(
+            unit,
+            boundary,
+            call.member,
+            code="G201",
+            line=call.span.line,
+            wanted=f"{wanted}{_shown(call)}",
+            found=f"the base's {mismatch.reason}",
+        )
+
+    def _leave_out(self, unit: Unit, call: CallUse, names: tuple[str, ...], callee: Found) -> None:
+        for keyword in call.keywords:
+            if keyword.name in names:
+                self._linked.rewrites.append(
+                    Rewrite(
+                        module=unit.module,
+                        span=keyword.span,
+                        text="",
+                        note=f"line {call.span.line}: {keyword.name}={keyword.value} left out: it is"
+                        f" the donor's default, and the base's {callee.name} has no such parameter",
+                    )
+                )
+
+    def replace(
+        self,
+        unit: Unit,
+        boundary: Found,
+        member: str,
+        *,
+        code: str,
+        line: int,
+        wanted: str,
+        found: str,
+        guard: str = "",
+    ) -> bool:
+        """Use the donor's function, or the donor's member on a class derived from the base's."""
+        if not member:
+            self._decisions.extract(boundary, f"{code} {found}")
+            done, severity = True, "note"
+        else:
+            done, severity = (
+                self._derive(unit, boundary, member, f"{code} {member}: {found}"),
+                "review",
+            )
+        if done:
+            self.report(
+                code=code,
+                severity=severity,
+                module=unit.module,
+                line=line,
+                wanted=wanted,
+                found=found,
+                remedy=f"repaired: the grafted code uses a {boundary.name} with the donor's"
+                f" {member or 'definition'}",
+                repaired=True,
+            )
+        else:
+            self.report(
+                code=code, module=unit.module, line=line, wanted=wanted, found=found, guard=guard
+            )
+        return done
+
+    def _derive(self, unit: Unit, boundary: Found, member: str, why: str) -> bool:
+        if contract.is_enumeration(self._pair.donor, boundary):
+            return False
+        # Deriving the engine's kernels for the sake of a module that the base has too would trade a
+        # proven path for an unproven one.
+        if member.startswith("forward") and self._decisions.nearest_declinable(unit.dotted):
+            return False
+        return self._decisions.derive(boundary, member, why)
+
+    # ── reads ─────────────────────────────────────────────────────────────────────────────────────
+
+    def repair_read(self, unit: Unit, read: ReadUse, boundary: Found, provider: Found) -> None:
+        """Repair the read of an attribute that the base's class does not have."""
+        member = provider.definition.members[read.attribute]
+        wanted = f"{boundary.dotted}.{read.attribute}"
+        missing = f"the base's {boundary.name} has no {read.attribute}"
+        is_enumeration = contract.is_enumeration(self._pair.donor, boundary)
+        made_here = (
+            read.through in {"self", "super", "class"}
+            or boundary.dotted in self._linked.constructed
+        )
+        if made_here and not is_enumeration:
+            for name in self._bringers(provider, read.attribute):
+                if self.replace(
+                    unit,
+                    boundary,
+                    name,
+                    code="G203",
+                    line=read.span.line,
+                    wanted=wanted,
+                    found=missing,
+                ):
+                    return
+                break
+        default = contract.literal_default(member)
+        if (
+            default is not None
+            and member.kind == "attribute"
+            and not read.called
+            and not is_enumeration
+            and boundary.module.startswith(_SWITCHES)
+        ):
+            self._read_with_default(unit, read, wanted, missing, default)
+            return
+        self.report(
+            code="G215" if is_enumeration else "G203",
+            module=unit.module,
+            line=read.span.line,
+            wanted=wanted,
+            found=missing,
+            guard=self._guard_at(unit, read),
+        )
+
+    def _read_with_default(
+        self, unit: Unit, read: ReadUse, wanted: str, missing: str, default: str
+    ) -> None:
+        self._linked.rewrites.append(
+            Rewrite(
+                module=unit.module,
+                span=read.span,
+                text=f'getattr(@, "{read.attribute}", {default})',
+                note=f"line {read.span.line}: {read.attribute} read with the donor's default"
+                f" {default}: {missing}",
+            )
+        )
+        self.report(
+            code="G205",
+            severity="review",
+            module=unit.module,
+            line=read.span.line,
+            wanted=wanted,
+            found=missing,
+            remedy=f"repaired: read with the donor's default {default}, since what it switches is"
+            " not in the base",
+        )
+
+    def _bringers(self, provider: Found, attribute: str) -> tuple[str, ...]:
+        """Members of the donor's class that have to come along for an attribute to be there."""
+        member = provider.definition.members[attribute]
+        if member.kind != "instance":
+            return (attribute,)
+        return tuple(
+            method.name
+            for method in provider.definition.members.values()
+            if method.function is not None and _sets(method.function, attribute)
+        )
+
+    def _guard_at(self, unit: Unit, read: ReadUse) -> str:
+        for use in self._pair.uses_in(unit.module, unit.name, unit.member):
+            if isinstance(use, NameUse) and use.span.line == read.span.line and use.guard:
+                return use.guard
+        return ""
+
+    # ── classes ───────────────────────────────────────────────────────────────────────────────────
+
+    def repair_orphan(
+        self,
+        unit: Unit,
+        child: Found,
+        boundary: Found,
+        method: str,
+        callers: tuple[str, ...],
+    ) -> None:
+        """Repair an override of a hook that the base's parent never calls."""
+        wanted = f"{boundary.dotted} calls {method}, which {child.name} overrides"
+        found = f"the base's {boundary.name} has no {method} and never calls it"
+        line = child.definition.members[method].line
+        if self._decisions.is_grafted(boundary):
+            self.report(
+                code="G204",
+                severity="note",
+                module=unit.module,
+                line=line,
+                wanted=wanted,
+                found=found,
+                remedy=f"repaired: the donor's {boundary.name} is grafted beside the base's",
+                repaired=True,
+            )
+            return
+        derivation = self._decisions.derived.get(boundary.dotted)
+        for caller in callers:
+            if derivation is None or caller not in derivation.members:
+                self.replace(
+                    unit, boundary, caller, code="G204", line=line, wanted=wanted, found=found
+                )
+
+
+def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, attribute: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == attribute
+        for node in ast.walk(function)
+    )
+
+
+def _shown(call: CallUse) -> str:
+    parts = ["…"] * call.positional + [f"{k.name}=" for k in call.keywords]
+    return f"({', '.join(parts)})"
