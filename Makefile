@@ -6,7 +6,7 @@ RUN := $(VENV)/.run-$(shell cksum < pyproject.toml | tr -d ' ')
 DEV := $(VENV)/.dev-$(shell cksum < pyproject.toml | tr -d ' ')
 BENCH := $(VENV)/.bench-$(shell cksum < pyproject.toml | tr -d ' ')
 
-.PHONY: help demo test test-vllm test-all check lint types imports docs docs-check format bench clean
+.PHONY: help demo test test-vllm test-all check lint types imports docs docs-check readme format bench clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
@@ -51,6 +51,9 @@ docs: $(DEV) ## regenerate the generated pages
 
 docs-check: $(DEV) ## fail where a generated page is not what its source says
 	@$(BIN)/python docs/generate.py --check
+
+readme: $(DEV) demo ## write the README's transcript anew, from the demo's plan
+	@$(BIN)/python docs/generate.py --readme demo-out/plan.json
 
 format: $(DEV) ## format and mend what can be mended
 	@$(BIN)/ruff check --fix-only --quiet .

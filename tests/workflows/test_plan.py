@@ -1,6 +1,7 @@
 # The story's graft on the published wheels (75 MB, kept in the cache), planned, written into a real tree, and taken back.
 # What the grafted tree can do is shown in tests/vllm.
 import ast
+import importlib.util
 import io
 import json
 import os
@@ -14,13 +15,11 @@ import pytest
 
 from vllm_graft.cli.main import run
 from vllm_graft.errors import SourceError
-from vllm_graft.report.plan import render_plan
 from vllm_graft.run.console import Console
 from vllm_graft.values.codec import decode_plan, encode_plan
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.plan import GraftPlan
 from vllm_graft.values.source import parse_platform, parse_source
-from vllm_graft.workflows.explain import read_rules
 from vllm_graft.workflows.plan import (
     Planned,
     PlanOutputs,
@@ -214,11 +213,12 @@ def test_an_architecture_that_the_donor_lacks_is_refused(
 
 
 def test_the_readme_shows_what_the_program_prints(plan: GraftPlan) -> None:
-    printed = render_plan(plan, read_rules(), "text").splitlines()
-    transcript = (ROOT / "README.md").read_text().partition("-o plan.json\n")[2].partition("$ ")[0]
-    lines = [line for line in transcript.splitlines() if line not in ("…", "")]
-    assert len(lines) > 10
-    assert [line for line in lines if line not in printed] == []
+    pages = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
+    assert pages is not None
+    assert pages.loader is not None
+    generate = importlib.util.module_from_spec(pages)
+    pages.loader.exec_module(generate)
+    assert generate.transcript(plan) in (ROOT / "README.md").read_text(), "run `make readme`"
 
 
 def test_ctrl_c_in_the_middle_of_planning_ends_with_one_clean_line(
