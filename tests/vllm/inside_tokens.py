@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,21 +78,30 @@ def own_dummy_filler(seed: int, gain: float, head_gain: float) -> None:
     dummy_loader.DummyModelLoader.load_weights = load_weights
 
 
-def perturb(llm: Any, wanted: str, factor: float) -> str:
-    """Spoil one layer: scale the first parameter whose name holds ``wanted``; give its name."""
+def spoil_when_loaded(wanted: str, factor: float) -> tuple[list[str], Callable[[], None]]:
+    """Let the next model be spoilt once its weights are loaded: scale the first matrix named like ``wanted``.
 
-    def spoil(model: Any) -> str:
-        import torch
+    Before vLLM packs weights for the CPU's kernels, after which there is nothing left to scale. Gives the list
+    that will hold the parameter's name, and what undoes it.
+    """
+    import torch
+    from vllm.model_executor.model_loader import base_loader
 
+    plain, spoilt = base_loader.process_weights_after_loading, []
+
+    def process(model: Any, *rest: Any, **named: Any) -> None:
         for name, parameter in model.named_parameters():
-            if wanted in name and parameter.dim() >= 2:
+            if not spoilt and wanted in name and parameter.dim() >= 2:
                 with torch.no_grad():
                     parameter.mul_(factor)
-                return name
-        message = f"no parameter named like {wanted!r} to perturb"
-        raise LookupError(message)
+                spoilt.append(name)
+        plain(model, *rest, **named)
 
-    return llm.apply_model(spoil)[0]
+    def undo() -> None:
+        base_loader.process_weights_after_loading = plain
+
+    base_loader.process_weights_after_loading = process
+    return spoilt, undo
 
 
 def generate(llm: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -151,16 +161,18 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         own_dummy_filler(**job["fill"])
         engine["load_format"] = "dummy"
     torch.manual_seed(0)
-    llm = LLM(model=job["model"], seed=0, **engine)
+    spoilt, undo = [], None
+    if job.get("perturb"):
+        spoilt, undo = spoil_when_loaded(job["perturb"]["name"], job["perturb"]["factor"])
     try:
-        spoiled = None
-        if job.get("perturb"):
-            spoiled = perturb(llm, job["perturb"]["name"], job["perturb"]["factor"])
+        llm = LLM(model=job["model"], seed=0, **engine)
+    finally:
+        if undo is not None:
+            undo()
+    try:
         drafts = watch_drafts(llm) if "speculative_config" in engine else None
         answer = embed(llm, job) if job["task"] == "embed" else generate(llm, job)
-        answer["drafts"] = drafts
-        answer["perturbed"] = spoiled
-        return answer
+        return answer | {"drafts": drafts, "perturbed": spoilt[0] if spoilt else None}
     finally:
         llm.llm_engine.engine_core.shutdown()
 

@@ -588,3 +588,44 @@ MODELS: Mapping[str, TinyModel] = {
         config=TEXT,
     ),
 }
+
+CONTROLS: Mapping[str, TinyModel] = {
+    "Qwen3NextForCausalLM": TinyModel(
+        architecture="Qwen3NextForCausalLM",
+        config_class="Qwen3NextConfig",
+        model_class="Qwen3NextForCausalLM",
+        config={
+            **TEXT,
+            **EXPERTS,
+            "head_dim": 64,
+            **LINEAR_ATTENTION,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.25,
+            },
+        },
+    ),
+    "Qwen3VLForConditionalGeneration": TinyModel(
+        architecture="Qwen3VLForConditionalGeneration",
+        config_class="Qwen3VLConfig",
+        model_class="Qwen3VLForConditionalGeneration",
+        config={
+            **MARKS,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **TEXT,
+                "head_dim": 32,
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 10000.0,
+                    "mrope_section": [6, 5, 5],
+                    "mrope_interleaved": True,
+                },
+            },
+            "vision_config": {**QWEN_VISION, "deepstack_visual_indexes": [0]},
+        },
+        files=QWEN_PROCESSORS,
+    ),
+}
+"""What vLLM 0.14.1 knows already, built from the same parts as Qwen3.5: the control of the story's test."""

@@ -9,8 +9,10 @@ from vllm_graft.link.infer import Inference, Scope, Value
 from vllm_graft.link.symbols import (
     FunctionNode,
     absolute_module,
+    bound_by,
     dotted,
     flatten,
+    statements_in,
     string_annotations,
 )
 from vllm_graft.link.uses import (
@@ -132,53 +134,25 @@ class UseCollector:
     def _bind_locals(self, node: FunctionNode, scope: Scope) -> None:
         """Bind simple local assignments and imports of a function before its body is walked."""
         assigned: dict[str, list[ast.expr | None]] = {}
-        pending: list[ast.AST] = list(node.body)
-        while pending:
-            inner = pending.pop(0)
-            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                scope.locals.setdefault(inner.name, None)
-                continue
-            if isinstance(inner, ast.Lambda):
-                continue
+        for inner in statements_in(node.body):
             if isinstance(inner, ast.ImportFrom):
-                source = absolute_module(
-                    self._module,
-                    is_package=self._summary.is_package,
-                    level=inner.level,
-                    target=inner.module,
-                )
-                for alias in inner.names:
-                    found = self._index.resolve(source, alias.name) if is_inside(source) else None
-                    scope.locals[alias.asname or alias.name] = (
-                        None if found is None else self._inference.of_definition(found)
-                    )
+                self._bind_import_from(inner, scope)
             elif isinstance(inner, ast.Import):
-                for alias in inner.names:
-                    local = alias.asname or alias.name.split(".")[0]
-                    target = alias.name if alias.asname else local
-                    found = self._index.submodule(target) if is_inside(target) else None
-                    scope.locals[local] = None if found is None else Value("module", found)
-            elif isinstance(inner, ast.Assign) and len(inner.targets) == 1:
-                target = inner.targets[0]
-                if isinstance(target, ast.Name):
-                    assigned.setdefault(target.id, []).append(inner.value)
-                else:
-                    for name in ast.walk(target):
-                        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
-                            assigned.setdefault(name.id, []).append(None)
+                self._bind_import(inner, scope)
+            elif (
+                isinstance(inner, ast.Assign)
+                and len(inner.targets) == 1
+                and isinstance(inner.targets[0], ast.Name)
+            ):
+                assigned.setdefault(inner.targets[0].id, []).append(inner.value)
             elif isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
                 value = self._inference.of_annotation_node(self._module, inner.annotation)
                 scope.locals[inner.target.id] = value
                 if value is None and inner.value is not None:
                     assigned.setdefault(inner.target.id, []).append(inner.value)
-            elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                assigned.setdefault(inner.id, []).append(None)
-            elif isinstance(inner, ast.ExceptHandler) and inner.name:
-                scope.locals[inner.name] = None
-            if isinstance(inner, ast.Assign):
-                pending = [inner.value, *pending]
             else:
-                pending = [*ast.iter_child_nodes(inner), *pending]
+                for name in bound_by(inner):
+                    assigned.setdefault(name, []).append(None)
         for name, values in assigned.items():
             if name in scope.locals and scope.locals[name] is not None and name != scope.receiver:
                 # A parameter or annotation tells more than a reassignment.
@@ -187,6 +161,23 @@ class UseCollector:
             known = [self._inference.of(v, scope) if v is not None else None for v in values]
             kinds = {(k.kind, k.found.dotted, k.member) if k else None for k in known}
             scope.locals[name] = known[0] if len(kinds) == 1 else None
+
+    def _bind_import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        source = absolute_module(
+            self._module, is_package=self._summary.is_package, level=node.level, target=node.module
+        )
+        for alias in node.names:
+            found = self._index.resolve(source, alias.name) if is_inside(source) else None
+            scope.locals[alias.asname or alias.name] = (
+                None if found is None else self._inference.of_definition(found)
+            )
+
+    def _bind_import(self, node: ast.Import, scope: Scope) -> None:
+        for alias in node.names:
+            local = alias.asname or alias.name.split(".")[0]
+            target = alias.name if alias.asname else local
+            found = self._index.submodule(target) if is_inside(target) else None
+            scope.locals[local] = None if found is None else Value("module", found)
 
     def _annotation(self, node: ast.expr, scope: Scope) -> None:
         for part in string_annotations(node):

@@ -51,6 +51,7 @@ class Inference:
         """Infer within one install."""
         self._index = index
         self._attributes: dict[tuple[str, str], Value | None] = {}
+        self._annotations: dict[tuple[str, str], Value | None] = {}
         self._constructors: dict[tuple[str, str], dict[str, str]] = {}
 
     def of_definition(self, found: Found) -> Value | None:
@@ -79,6 +80,12 @@ class Inference:
 
     def of_annotation(self, module: str, text: str) -> Value | None:
         """Give an instance of what an annotation names, where it names exactly one class of vLLM."""
+        key = (module, text)
+        if key not in self._annotations:
+            self._annotations[key] = self._parse_annotation(module, text)
+        return self._annotations[key]
+
+    def _parse_annotation(self, module: str, text: str) -> Value | None:
         try:
             node = ast.parse(text, mode="eval").body
         except SyntaxError:

@@ -139,7 +139,10 @@ class Pair:
 
 
 def _likeness(ours: Found, theirs: Found) -> float:
-    """How much of their members or parameters two definitions share, from 0 to 1."""
+    """How much of the smaller one's members or parameters two definitions share, from 0 to 1.
+
+    The smaller one counts, since classes grow from release to release.
+    """
     if ours.definition.kind == "class":
         mine = {n for n, m in ours.definition.members.items() if m.kind != "instance"}
         other = {n for n, m in theirs.definition.members.items() if m.kind != "instance"}
@@ -148,4 +151,5 @@ def _likeness(ours: Found, theirs: Found) -> float:
         other = {p.name for p in theirs.definition.parameters}
     if not mine and not other:
         return 1.0
-    return len(mine & other) / len(mine | other)
+    smaller = min(len(mine), len(other))
+    return len(mine & other) / smaller if smaller else 0.0

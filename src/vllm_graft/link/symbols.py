@@ -262,34 +262,81 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def _bound_in(function: _Scope) -> set[str]:
-    """Names that a function scope binds, without its nested functions' own."""
+def statements_in(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Give every statement of a block and of the blocks inside it, nested scopes not entered."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            inner: list[ast.stmt] | None = getattr(statement, name, None)
+            if inner:
+                yield from statements_in(inner)
+        for handler in getattr(statement, "handlers", ()):
+            yield from statements_in(handler.body)
+        for case in getattr(statement, "cases", ()):
+            yield from statements_in(case.body)
+
+
+def target_names(target: ast.expr) -> Iterator[str]:
+    """Plain names that an assignment target binds."""
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from target_names(element)
+    elif isinstance(target, ast.Starred):
+        yield from target_names(target.value)
+
+
+def bound_by(statement: ast.stmt) -> Iterator[str]:
+    """Names that one statement binds in its scope, those of blocks inside it left out."""
+    match statement:
+        case ast.Assign(targets=targets):
+            for target in targets:
+                yield from target_names(target)
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            yield from target_names(target)
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            yield from target_names(target)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars is not None:
+                    yield from target_names(item.optional_vars)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (a.asname or a.name.split(".")[0] for a in names)
+        case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
+            yield from (h.name for h in handlers if h.name)
+        case ast.Match(cases=cases):
+            for inner in (n for case in cases for n in ast.walk(case.pattern)):
+                if isinstance(inner, ast.MatchAs | ast.MatchStar) and inner.name:
+                    yield inner.name
+        case _:
+            return
+
+
+def parameter_names(function: _Scope) -> Iterator[str]:
+    """Names of all parameters of a function."""
     arguments = function.args
-    bound = {a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        yield argument.arg
     for star in (arguments.vararg, arguments.kwarg):
         if star is not None:
-            bound.add(star.arg)
-    body = [function.body] if isinstance(function, ast.Lambda) else list(function.body)
-    pending: list[ast.AST] = list(body)
+            yield star.arg
+
+
+def _bound_in(function: _Scope) -> set[str]:
+    """Names that a function scope binds, without its nested functions' own."""
+    bound = set(parameter_names(function))
+    if isinstance(function, ast.Lambda):
+        return bound
     released: set[str] = set()
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound.add(node.name)
-            continue
-        elif isinstance(node, ast.Lambda):
-            continue
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            bound.update((a.asname or a.name.split(".")[0]) for a in node.names)
-        elif isinstance(node, ast.Global):
-            released.update(node.names)
-        elif (isinstance(node, ast.ExceptHandler) and node.name) or (
-            isinstance(node, ast.MatchAs | ast.MatchStar) and node.name
-        ):
-            bound.add(node.name)
-        pending.extend(ast.iter_child_nodes(node))
+    for statement in statements_in(function.body):
+        bound.update(bound_by(statement))
+        if isinstance(statement, ast.Global):
+            released.update(statement.names)
     return bound - released
 
 
@@ -327,6 +374,20 @@ class GlobalNames(ast.NodeVisitor):
     def _annotation(self, node: ast.expr) -> None:
         for text in string_annotations(node):
             self.visit(text)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        if self._scopes:
+            self._scopes[-1].add(node.target.id)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    ) -> None:
+        self._scopes.append({n for g in node.generators for n in target_names(g.target)})
+        self.generic_visit(node)
+        self._scopes.pop()
+
+    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = _comprehension  # noqa: N815  ast's names
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._function(node)
@@ -502,7 +563,7 @@ def _class_members(node: ast.ClassDef) -> dict[str, Member]:
         if not method.args.args:
             continue
         receiver = method.args.args[0].arg
-        for inner in ast.walk(method):
+        for inner in statements_in(method.body):
             if isinstance(inner, ast.Assign):
                 targets = inner.targets
             elif isinstance(inner, ast.AnnAssign | ast.AugAssign):
@@ -566,7 +627,7 @@ def flatten(body: Iterable[ast.stmt], guard: str = "") -> Iterator[Guarded]:
 
 
 def _import_definitions(
-    node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, guard: str
+    node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool
 ) -> Iterator[tuple[str, str, str]]:
     """Yield (local name, module, name)."""
     if isinstance(node, ast.Import):
@@ -600,9 +661,7 @@ def summarize(tree: ast.Module, *, module: str, path: str, is_package: bool) -> 
                 continue
             definitions[node.name] = _definition(node, guard)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            for local, source, name in _import_definitions(
-                node, module, is_package=is_package, guard=guard
-            ):
+            for local, source, name in _import_definitions(node, module, is_package=is_package):
                 if name == "*":
                     stars.append(source)
                 elif not (local in definitions and guard == "except"):
