@@ -55,9 +55,10 @@ def write_tokenizer(folder: Path, extra: tuple[str, ...]) -> None:
         additional_special_tokens=[*MARKS, *extra],
         model_max_length=2048,
     ).save_pretrained(folder)
-    # transformers 5 writes a class name that 4.x does not know; this one both do.
+    # transformers 5 writes a class name and a list of tokens in ways that 4.x does not know; these both do.
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    settings["additional_special_tokens"] = settings.pop("extra_special_tokens", [*MARKS, *extra])
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
 
 
