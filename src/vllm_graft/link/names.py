@@ -59,6 +59,8 @@ class NameSource:
     base: SourceTrees
     base_path: str
     grafted: Mapping[str, str]
+    arrived: frozenset[str]
+    """Names that earlier additions bring into the base file."""
 
     def bind(self, nodes: Sequence[ast.AST], local: frozenset[str], into: Bindings) -> None:
         """Find what the nodes need and add it to ``into``; ``local`` names are bound around them."""
@@ -72,7 +74,7 @@ class NameSource:
         known = top_level_names(base_tree)
         arriving = {name for node in into.definitions for name in _bound_by(node)}
         arriving |= {item.bound for item in into.imports}
-        for name in sorted(free_names(nodes) - local - known - _BUILTINS - arriving):
+        for name in sorted(free_names(nodes) - local - known - _BUILTINS - arriving - self.arrived):
             self._bind_one(name, donor_tree, into)
 
     def _bind_one(self, name: str, donor_tree: ast.Module, into: Bindings) -> None:

@@ -115,7 +115,12 @@ def find_roots(
         if config is None
         else tuple(dict.fromkeys(_declared_types(config)))
     )
-    family = {*model_types, *(model.architecture for model in models)}
+    asked = {model.architecture for model in models}
+    targets = _targets(rules, asked)
+    if config is None:
+        types = {word for word in targets if word not in layout.by_architecture}
+        model_types = tuple(sorted({*model_types, *types}))
+    family = {*model_types, *asked, *targets}
     fired = _fired(rules, family)
     parts: list[RootPart] = []
     for feature in features:
@@ -385,6 +390,15 @@ def _fired(rules: Sequence[DraftRule], family: set[str]) -> tuple[DraftRule, ...
             fired.append(rule)
             met |= rule.model_types
     return tuple(fired)
+
+
+def _targets(rules: Sequence[DraftRule], asked: set[str]) -> set[str]:
+    """Give what leads to a draft that is asked for by itself: types and architectures, backwards."""
+    found: set[str] = set()
+    for rule in reversed(rules):
+        if asked & {*rule.architectures} or found & rule.model_types:
+            found |= rule.tested
+    return found
 
 
 def _drafts(

@@ -52,6 +52,8 @@ class Workbench:
     needs: list[str] = field(default_factory=list[str])
     found: dict[int, Spot | None] = field(default_factory=dict[int, Spot | None])
     """Collection of the donor, by identity → the same in the base: many members share one."""
+    _placed: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """Base file → name → index of the statement that its definition was put before."""
     _arrived: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
     def surgery(self, path: str, why: str) -> FileSurgery:
@@ -86,9 +88,14 @@ class Workbench:
         arrived = self._arrived.setdefault(spot.path, set())
         bindings = Bindings()
         source = NameSource(
-            path=path, donor=self.donor, base=self.base, base_path=spot.path, grafted=self.grafted
+            path=path,
+            donor=self.donor,
+            base=self.base,
+            base_path=spot.path,
+            grafted=self.grafted,
+            arrived=frozenset(arrived),
         )
-        source.bind(nodes, local | frozenset(arrived), bindings)
+        source.bind(nodes, local, bindings)
         if bindings.missing:
             return Outcome(
                 decision="refuse",
@@ -142,7 +149,10 @@ class Workbench:
             default=0,
         )
         found = position_in(tree.body, donor_tree.body, definition)
+        placed = self._placed.setdefault(base_path, {})
+        least = max([least, *(placed[name] for name in needs if name in placed)])
         position = min(max(found if found is not None else before, least), before)
+        placed.update(dict.fromkeys(_names_bound(definition), position))
         source = cutter.lines(definition, 0)
         spaced = isinstance(definition, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)
         name = ", ".join(sorted(_names_bound(definition)))
