@@ -223,8 +223,32 @@ class Checker:
                 self._donor, self._base, found, boundary, counterpart
             ):
                 self._repairs.repair_orphan(unit, found, boundary, method, callers)
+            if not self._decisions.is_grafted(boundary):
+                self._check_hooks(unit, found, boundary, counterpart)
         if found.dotted in self._decisions.required:
             self._check_protocols(unit, found)
+
+    def _check_hooks(self, unit: Unit, found: Found, boundary: Found, counterpart: Found) -> None:
+        """See that hooks of an engine class that the model overrides are called by the base's engine."""
+        for name, member in found.definition.members.items():
+            if (
+                member.function is None
+                or name.startswith("__")
+                or self._donor.member(boundary, name) is None
+                or self._base.member(counterpart, name) is not None
+                or self._base.files.containing(f".{name}(".encode())
+            ):
+                continue
+            self._repairs.report(
+                code="G218",
+                severity="review",
+                module=unit.module,
+                line=member.line,
+                wanted=f"the engine calls {boundary.name}.{name}, which {found.name} overrides",
+                found="nothing in the base calls a method of this name",
+                remedy="see what the hook is for: what it switches or prepares does not happen in"
+                " the base",
+            )
 
     def _check_protocols(self, unit: Unit, found: Found) -> None:
         """See that the model has what the base's engine declares and calls on every such model.
