@@ -197,6 +197,22 @@ def test_nothing_is_written_through_a_symbolic_link(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.py")} == before
 
 
+@pytest.mark.parametrize("kind", ["link", "editable"])
+def test_a_vllm_that_lies_elsewhere_must_be_named_itself(
+    bench: Bench, tmp_path: Path, kind: str
+) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (bench.root / "vllm").rename(checkout / "vllm")
+    if kind == "link":
+        (bench.root / "vllm").symlink_to(checkout / "vllm")
+    else:
+        (bench.root / "__editable__.vllm.pth").write_text(f"{checkout}\n")
+    error = bench.refused(PLAN)
+    assert error.code == "E404"
+    assert f"vllm-graft apply PLAN {checkout}" in error.remedy
+
+
 def test_a_link_inside_the_tree_is_not_written_through_either(bench: Bench) -> None:
     models = bench.root / "vllm/model_executor/models"
     models.rename(bench.root / "vllm/real_models")

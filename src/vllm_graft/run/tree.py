@@ -146,4 +146,4 @@ def remove_bytecode(root: Path, path: str) -> None:
 
 def resolved_folder(place: str) -> Folder:
     """Give a folder of this machine, links resolved: what the user names may be a link."""
-    return Path(place).resolve()
+    return Path(place).expanduser().resolve()

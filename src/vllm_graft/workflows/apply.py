@@ -71,6 +71,7 @@ def run_apply(request: ApplyRequest, *, environment: Environment, console: Conso
     source = PathSource(path=request.directory)
     install = open_install(source, environment=environment, console=console)
     root = resolved_folder(install.location)
+    _refuse_elsewhere(request.directory, root)
     with one_at_a_time(root):
         if request.revert:
             return _take_back(request, plan, root)
@@ -142,6 +143,18 @@ def _take_back(request: ApplyRequest, plan: GraftPlan, root: Folder) -> ApplyRec
 def _is_done(file: PlannedFile, found: Mapping[str, bytes | None]) -> bool:
     content = found[file.path]
     return content is not None and Digest.of(content) == file.after
+
+
+def _refuse_elsewhere(directory: str, root: Folder) -> None:
+    """Write only below the folder that the user named: an editable install or a link may lead anywhere."""
+    named = resolved_folder(directory)
+    if root.is_relative_to(named):
+        return
+    raise BuildError(
+        f"the vLLM of {directory} lies elsewhere, in {root}: it is linked, or an editable install",
+        remedy=f"if that is where the graft is to be written, name it: vllm-graft apply PLAN {root}",
+        code="E404",
+    )
 
 
 def _refuse_other_base(plan: GraftPlan, install: Install) -> None:
