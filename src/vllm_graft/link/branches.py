@@ -3,11 +3,12 @@
 """Adding the family's branches and attributes to the base's functions and classes."""
 
 import ast
+import re
 from collections.abc import Sequence
 
-from vllm_graft.link.names import free_names, local_names
+from vllm_graft.link.names import bound_before, free_names, local_names
 from vllm_graft.link.places import Spot, find_scope, head, matching_block, position_in, scope_of
-from vllm_graft.link.units import Unit, place_name, strangers
+from vllm_graft.link.units import Unit, demand, place_name, strangers
 from vllm_graft.link.workbench import Outcome, Workbench
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -31,6 +32,8 @@ def branch(bench: Workbench, unit: Unit, path: str) -> Outcome | None:
         for other in ast.walk(function)
     ):
         return Outcome(decision="present", reason="the base has this branch", base_path=path)
+    if (noticed := _noticed(node.test, bench, spot.path)) is not None:
+        return noticed
     if node is not head_node:
         return _arm(bench, unit, spot, block, path)
     if node.orelse:
@@ -43,10 +46,11 @@ def branch(bench: Workbench, unit: Unit, path: str) -> Outcome | None:
             reason=f"nothing around this branch of {place_name(unit, path)} is the same in the base",
             base_path=spot.path,
         )
-    prefix = _needed_locals(unit, function)
+    bound = bound_before(function, _line_at(block, position))
+    prefix = _needed_locals(bench, unit, bound, spot.path)
     if isinstance(prefix, Outcome):
         return prefix
-    outcome = bench.bind([node, *prefix], local_names(function), path, spot)
+    outcome = bench.bind([node, *prefix], bound, path, spot)
     if outcome is not None:
         return outcome
     cutter = bench.excerpter(path)
@@ -92,7 +96,8 @@ def _arm(bench: Workbench, unit: Unit, spot: Spot, block: Sequence[ast.stmt], pa
             default=len(arms) - 1,
         )
         function = _function_around(spot, bench.base.tree(spot.path))
-        outcome = bench.bind([node.test, *node.body], local_names(function), path, spot)
+        bound = bound_before(function, statement.lineno)
+        outcome = bench.bind([node.test, *node.body], bound, path, spot)
         if outcome is not None:
             return outcome
         replaced = _without_strangers(bench, node.test, path)
@@ -151,7 +156,8 @@ def _before_chain(
             base_path=spot.path,
         )
     function = _function_around(spot, bench.base.tree(spot.path))
-    outcome = bench.bind([node.test, *node.body], local_names(function), path, spot)
+    bound = bound_before(function, known.lineno)
+    outcome = bench.bind([node.test, *node.body], bound, path, spot)
     if outcome is not None:
         return outcome
     replaced = _without_strangers(bench, node.test, path)
@@ -162,7 +168,9 @@ def _before_chain(
     return bench.transplanted(unit, path, spot, f"the condition goes into {place_name(unit, path)}")
 
 
-def _needed_locals(unit: Unit, function: ast.AST) -> list[ast.stmt] | Outcome:
+def _needed_locals(
+    bench: Workbench, unit: Unit, bound: frozenset[str], base_path: str
+) -> list[ast.stmt] | Outcome:
     """Find the donor's assignments of local variables that the branch reads and the base lacks."""
     outer = next(
         (node for node in reversed(unit.ancestors[: unit.at]) if isinstance(node, _Function)),
@@ -170,9 +178,9 @@ def _needed_locals(unit: Unit, function: ast.AST) -> list[ast.stmt] | Outcome:
     )
     if outer is None:
         return []
-    lacking = (free_names([unit.node]) & local_names(outer)) - local_names(function)
+    in_donor = local_names(outer)
     found: list[ast.stmt] = []
-    for name in sorted(lacking):
+    for name in sorted((free_names([unit.node]) & in_donor) - bound):
         assignment = next(
             (
                 statement
@@ -183,15 +191,57 @@ def _needed_locals(unit: Unit, function: ast.AST) -> list[ast.stmt] | Outcome:
             ),
             None,
         )
-        if assignment is None or (free_names([assignment]) & local_names(outer)) - local_names(
-            function
-        ):
+        if assignment is None or (free_names([assignment]) & in_donor) - bound:
             return Outcome(
                 decision="refuse",
                 reason=f"it reads the local variable {name}, which the base does not have there",
             )
+        # The assignment runs for every model.
+        if (lacking := _lacking_attribute(assignment, bench, base_path)) is not None:
+            return Outcome(
+                decision="refuse",
+                reason=f"it needs {ast.unparse(assignment)}, and {base_path} of the base reads no "
+                f"{lacking}",
+            )
         found.append(assignment)
     return found
+
+
+def _noticed(test: ast.expr, bench: Workbench, base_path: str) -> Outcome | None:
+    """Refuse a condition that could fail for other models: everybody evaluates it.
+
+    Up to the operand that only the family meets, it may read what the base reads in this file.
+    """
+    operands = test.values if isinstance(test, ast.BoolOp) else [test]
+    for operand in operands:
+        if (lacking := _lacking_attribute(operand, bench, base_path)) is not None:
+            return Outcome(
+                decision="refuse",
+                reason=f"its condition reads {lacking}, which {base_path} of the base never does: "
+                "other models would meet it too",
+                base_path=base_path,
+            )
+        if (
+            isinstance(test, ast.BoolOp)
+            and isinstance(test.op, ast.And)
+            and demand(operand, bench.owned) == "only"
+        ):
+            break
+    return None
+
+
+def _lacking_attribute(node: ast.AST, bench: Workbench, base_path: str) -> str | None:
+    text = bench.base.files.read(base_path)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and not re.search(
+            rb"\." + inner.attr.encode() + rb"\b", text
+        ):
+            return ast.unparse(inner)
+    return None
+
+
+def _line_at(block: Sequence[ast.stmt], position: int) -> int:
+    return block[position].lineno if position < len(block) else (block[-1].end_lineno or 0) + 1
 
 
 def _without_strangers(bench: Workbench, test: ast.expr, path: str) -> list[tuple[ast.expr, str]]:

@@ -107,7 +107,7 @@ def plan_edits(request: EditRequest) -> Edits:
             identifier=place.identifier,
             kind="other",
             decision="not-needed",
-            reason="the file belongs to another model, which is not grafted",
+            reason="the file is not part of the graft, and what is grafted does not use it",
         )
         for place in elsewhere
     )

@@ -16,6 +16,7 @@ from vllm_graft.link.tables import (
 )
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__"}
+_NO_LINE = 1 << 30
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 
@@ -197,9 +198,24 @@ def free_names(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def local_names(function: ast.AST) -> frozenset[str]:
-    """Give the names that a function binds: its arguments and what its body assigns."""
+    """Give the names that a function binds anywhere: its arguments and what its body assigns."""
+    return bound_before(function, _NO_LINE)
+
+
+def bound_before(function: ast.AST, line: int) -> frozenset[str]:
+    """Give the names that a function has bound when a line of it runs: arguments and earlier lines.
+
+    A module's own names are not among them.
+    """
+    if isinstance(function, ast.Module):
+        return frozenset()
+    earlier = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.arg) or getattr(node, "lineno", line) < line
+    ]
     names: set[str] = set()
-    for node in ast.walk(function):
+    for node in earlier:
         match node:
             case ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
                 names.add(name)
@@ -207,7 +223,7 @@ def local_names(function: ast.AST) -> frozenset[str]:
                 names.add(name)
             case ast.Import() | ast.ImportFrom():
                 names |= _bound_by(node)
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if node is not function:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
             case _:
                 pass
