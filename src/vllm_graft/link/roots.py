@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vllm_graft.errors import RequestError
+from vllm_graft.link.drafts import DraftRule, draft_rules, fired_rules, target_words
 from vllm_graft.link.tables import SourceTrees, absolute_module, package_of, path_of
-from vllm_graft.link.vllm import OVERRIDE, SPECULATIVE_PATH, Layout, ModelEntry, Role, room_of
+from vllm_graft.link.vllm import Layout, ModelEntry, Role, room_of
 
 ParserKind = Literal["reasoning-parser", "tool-parser"]
 
@@ -75,19 +76,6 @@ class Roots:
         return tuple(dict.fromkeys(name for name in named if room_of(name) != "engine"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftRule:
-    """One ``if`` of the function that turns a target's config into its draft's."""
-
-    line: int
-    tested: frozenset[str]
-    """Strings that the conditions compare with: model types and architectures."""
-    model_types: frozenset[str]
-    """That the branch sets."""
-    architectures: tuple[str, ...]
-    """Registered ones that the branch names."""
-
-
 def find_roots(
     layout: Layout,
     trees: SourceTrees,
@@ -116,12 +104,12 @@ def find_roots(
         else tuple(dict.fromkeys(_declared_types(config)))
     )
     asked = {model.architecture for model in models}
-    targets = _targets(rules, asked)
+    targets = target_words(rules, asked)
     if config is None:
         types = {word for word in targets if word not in layout.by_architecture}
         model_types = tuple(sorted({*model_types, *types}))
     family = {*model_types, *asked, *targets}
-    fired = _fired(rules, family)
+    fired = fired_rules(rules, family)
     parts: list[RootPart] = []
     for feature in features:
         word, _, wanted = feature.partition("=")
@@ -336,69 +324,6 @@ def _configs(
     for name, module in sorted(wanted.items()):
         if room_of(module) != "engine":
             yield RootConfig(class_name=name, module=module, model_types=tuple(types.get(name, ())))
-
-
-def draft_rules(layout: Layout, trees: SourceTrees) -> Iterator[DraftRule]:
-    """Read the ``if`` statements of the speculative override, in order."""
-    tree = trees.tree(SPECULATIVE_PATH)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.FunctionDef) and node.name == OVERRIDE:
-            for statement in node.body:
-                if isinstance(statement, ast.If):
-                    yield from _rules_of(layout, statement)
-
-
-def _rules_of(layout: Layout, statement: ast.If) -> Iterator[DraftRule]:
-    set_types: set[str] = set()
-    for inner in (node for line in statement.body for node in ast.walk(line)):
-        match inner:
-            case ast.Assign(
-                targets=[ast.Attribute(attr="model_type")], value=ast.Constant(value=str(text))
-            ):
-                set_types.add(text)
-            case _:
-                pass
-    named = [text for line in statement.body for text in _strings(line)]
-    tested = frozenset(_strings(statement.test))
-    yield DraftRule(
-        line=statement.lineno,
-        tested=tested,
-        model_types=frozenset(set_types),
-        architectures=tuple(
-            dict.fromkeys(
-                name for name in named if name in layout.by_architecture and name not in tested
-            )
-        ),
-    )
-    for other in statement.orelse:
-        if isinstance(other, ast.If):
-            yield from _rules_of(layout, other)
-
-
-def _strings(node: ast.AST) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-            yield inner.value
-
-
-def _fired(rules: Sequence[DraftRule], family: set[str]) -> tuple[DraftRule, ...]:
-    """Keep the rules that this family meets, in order: one may lead to the next."""
-    met = set(family)
-    fired: list[DraftRule] = []
-    for rule in rules:
-        if rule.tested & met and (rule.model_types or rule.architectures):
-            fired.append(rule)
-            met |= rule.model_types
-    return tuple(fired)
-
-
-def _targets(rules: Sequence[DraftRule], asked: set[str]) -> set[str]:
-    """Give what leads to a draft that is asked for by itself: types and architectures, backwards."""
-    found: set[str] = set()
-    for rule in reversed(rules):
-        if asked & {*rule.architectures} or found & rule.model_types:
-            found |= rule.tested
-    return found
 
 
 def _drafts(
