@@ -1,0 +1,140 @@
+# Donor files keep every byte that needs no change.
+"""Whole donor modules as text: imports redirected, what the graft does not reach cut."""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from vllm_graft.link.cuts import Cuts
+from vllm_graft.link.decide import Taken
+from vllm_graft.link.linked import Linked
+from vllm_graft.link.redirect import Place, Redirection, import_line
+from vllm_graft.link.splices import Source, Splice, removal
+from vllm_graft.link.symbols import flatten
+from vllm_graft.link.uses import NameUse
+from vllm_graft.values.plan import GraftedModule
+
+
+class ModuleEmitter:
+    """Writes donor modules that the graft takes."""
+
+    def __init__(self, linked: Linked, donor_version: str) -> None:
+        """Write as the linker decided."""
+        self._linked = linked
+        self._decisions = linked.decisions
+        self._donor = linked.decisions.donor
+        self._base = linked.decisions.base
+        self._version = donor_version
+        self._redirection = Redirection(linked)
+        self._cuts = Cuts(linked)
+
+    def emit(self, taken: Taken) -> GraftedModule:
+        """Give the file of a donor module that is taken."""
+        module = taken.module
+        source = Source(self._donor.source(module))
+        path = self._donor.path_of(module) or ""
+        is_package = path.endswith("/__init__.py")
+        place = Place(
+            module=module,
+            target=taken.target,
+            is_package=is_package,
+            is_elsewhere=is_package and taken.kind == "beside",
+        )
+        notes: list[str] = []
+        splices = list(self._redirection.rewrites(module, source, notes))
+        splices.extend(self._redirection.operators(module, source, notes))
+        used = self._cuts.used_names(taken)
+        cut, borrowed = self._cuts.cut(taken, source, notes, used or frozenset())
+        splices.extend(cut)
+        splices.extend(self._import_splices(place, source, used=used, notes=notes))
+        chains, extra = self._chain_splices(taken, source)
+        splices.extend(chains)
+        header = self._insertion_point(module, source)
+        if borrowed or extra:
+            splices.append(Splice(header, header, "".join([*borrowed, *extra])))
+        text = source.spliced(splices)
+        target_path = path
+        if taken.kind == "beside":
+            target_path = taken.target.replace(".", "/") + ("/__init__.py" if is_package else ".py")
+            text = self._note(path, taken, notes) + text
+        return GraftedModule(
+            name=taken.target,
+            path=target_path,
+            kind=taken.kind,
+            why=taken.why,
+            origin=module,
+            text=text,
+            rewrites=tuple(dict.fromkeys(notes)),
+        )
+
+    def _note(self, path: str, taken: Taken, notes: Sequence[str]) -> str:
+        lines = [
+            f"# Grafted from vLLM {self._version}, {path}: {taken.why}.",
+            *(f"# {note}." for note in dict.fromkeys(notes)),
+        ]
+        return "\n".join(line[:160] for line in lines) + "\n"
+
+    def _import_splices(
+        self,
+        place: Place,
+        source: Source,
+        *,
+        used: frozenset[str] | None,
+        notes: list[str],
+    ) -> Iterator[Splice]:
+        tree = self._donor.tree(place.module)
+        top = {id(item.node) for item in flatten(tree.body)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                yield from self._redirection.imports_from(
+                    place, node, source, used=used if id(node) in top else None, notes=notes
+                )
+            elif isinstance(node, ast.Import) and used is not None and id(node) in top:
+                kept = [a for a in node.names if (a.asname or a.name.split(".")[0]) in used]
+                if not kept:
+                    yield removal(node, source, block=node.col_offset > 0)
+
+    def _chain_splices(self, taken: Taken, source: Source) -> tuple[list[Splice], list[str]]:
+        """Redirect names that are written as attributes of an imported module: ``envs.X``."""
+        splices: list[Splice] = []
+        lines: list[str] = []
+        reached = {u.name for u in self._linked.units if u.module == taken.module}
+        for use in self._decisions.pair.uses_of(taken.module).uses:
+            if not isinstance(use, NameUse) or "." not in use.written or ":" in use.written:
+                continue
+            if taken.kind == "beside" and use.owner.name not in reached:
+                continue
+            replacement = self._chain_replacement(taken.module, use, lines)
+            if replacement is not None:
+                start, end = source.of(use.span)
+                splices.append(Splice(start, end, replacement))
+        return splices, list(dict.fromkeys(lines))
+
+    def _chain_replacement(self, module: str, use: NameUse, lines: list[str]) -> str | None:
+        decision = self._decisions.of(use.target)
+        if decision.kind == "blocked" or use.target.definition.kind == "submodule":
+            return None
+        base_view = (
+            self._base.resolve_dotted(module, use.written) if self._base.summary(module) else None
+        )
+        if (
+            decision.base is not None
+            and decision.kind in {"identical", "changed", "moved"}
+            and (
+                (base_view is not None and base_view[0].dotted == decision.base.dotted)
+                or decision.base.dotted == use.target.dotted
+            )
+        ):
+            return None
+        if decision.kind == "grafted" and decision.module == use.target.module:
+            return None
+        local = f"_linked_{use.target.name}"
+        lines.append(import_line(decision, local))
+        return local
+
+    def _insertion_point(self, module: str, source: Source) -> int:
+        """Byte offset behind the last top-level import of a module."""
+        last = 0
+        for node in self._donor.tree(module).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                last = node.end_lineno or node.lineno
+        return source.line_start(last + 1)
