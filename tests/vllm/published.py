@@ -15,7 +15,7 @@ HIDDEN = 128
 INNER = 256
 EXPERT_INNER = 64
 EXPERTS = 4
-HEADS, KV_HEADS, HEAD_DIM = 4, 2, 64
+HEADS, KV_HEADS, HEAD_DIM = 4, 2, 128
 KEY_HEADS, VALUE_HEADS, LINEAR_HEAD_DIM, KERNEL = 2, 4, 128, 4
 LAYERS = ["linear_attention", "linear_attention", "linear_attention", "full_attention"]
 VISION: Mapping[str, Any] = {
@@ -75,7 +75,7 @@ def configuration(experts: Experts) -> dict[str, Any]:
             "mrope_section": [6, 5, 5],
             "rope_type": "default",
             "rope_theta": 10000000,
-            "partial_rotary_factor": 0.5,
+            "partial_rotary_factor": 0.25,
         },
     }
     if experts == "dense":

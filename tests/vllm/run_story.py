@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--donor")
     parser.add_argument("--case", action="append")
     parser.add_argument("--parser", default="qwen3")
+    parser.add_argument("--donor-parser", default="qwen3")
     parser.add_argument("--controls", action="store_true", help="ask what the plain base must pass")
     parser.add_argument("--log", type=Path)
     asked = parser.parse_args(argv)
@@ -55,26 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, split in answer["parsers"].items():
         print(f"parser {name} ({split.get('class')}): {split.get('error') or split['whole'][0]}")
     if asked.donor:
-        donor = story.ask(folder_of(asked.donor), cases, registry=names, parsers=[asked.parser])
-        whole.extend(alike(donor, answer))
+        donor = story.ask(folder_of(asked.donor), cases, parsers=[asked.donor_parser])
+        for line, good in story.unlike_donor(donor, answer):
+            print(line)
+            whole.append(good)
     return int(not all(whole))
-
-
-def alike(donor: Mapping[str, Any], grafted: Mapping[str, Any]) -> list[bool]:
-    """Compare with the donor: the same numbers in parameters of the same name, the same split."""
-    found = []
-    for name, split in grafted["parsers"].items():
-        same = all(split.get(key) == donor["parsers"][name].get(key) for key in ("whole", "streamed"))
-        print(f"parser {name} splits {'as' if same else 'OTHERWISE than'} in the donor")
-        found.append(same)
-    for name, case in grafted["cases"].items():
-        for part in ("target", "draft"):
-            mine, theirs = case.get(part), donor["cases"][name].get(part)
-            if mine and theirs:
-                same = mine["sums"] == theirs["sums"]
-                print(f"{name}, {part}: parameters {'as' if same else 'OTHERWISE than'} in the donor")
-                found.append(same)
-    return found
 
 
 if __name__ == "__main__":

@@ -91,6 +91,33 @@ def faults(case: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def unlike_donor(donor: Mapping[str, Any], grafted: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """Compare a grafted tree's answers with the donor's own, one statement and its truth for each thing.
+
+    Parameters of the same name must hold the same numbers, so that a tensor loaded into the wrong rows is seen.
+    """
+    found = []
+    splits = [[split.get(kind) for kind in ("whole", "streamed")] for answer in (donor, grafted)
+              for split in answer["parsers"].values()]
+    if splits:
+        found.append(("the parser splits as in the donor", splits[0] == splits[1] != [None, None]))
+    for name, case in grafted["cases"].items():
+        for part in ("target", "draft"):
+            mine, theirs = case.get(part), donor["cases"][name].get(part)
+            if mine is None and theirs is None:
+                continue
+            if mine is None or theirs is None:
+                found.append((f"{name}: {part} is loaded by one of the two only", False))
+                continue
+            odd = sorted(
+                key for key in mine["contents"].keys() | theirs["contents"].keys()
+                if mine["contents"].get(key) != theirs["contents"].get(key)
+            )
+            said = f"differ: {', '.join(odd[:6])}" if odd else "hold what they hold in the donor"
+            found.append((f"{name}: parameters of the {part} {said}", not odd))
+    return found
+
+
 FOUR_FILES = (
     "vllm/model_executor/models/qwen3_5.py",
     "vllm/model_executor/models/qwen3_5_mtp.py",
