@@ -6,15 +6,15 @@ from typing import Literal
 
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.infer import Inference, Scope, Value
-from vllm_graft.link.symbols import (
+from vllm_graft.link.scopes import (
     FunctionNode,
-    absolute_module,
     bound_by,
     dotted,
     flatten,
     statements_in,
     string_annotations,
 )
+from vllm_graft.link.summary import absolute_module
 from vllm_graft.link.uses import (
     IMPORTS,
     CallUse,

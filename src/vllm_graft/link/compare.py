@@ -6,10 +6,13 @@
 
 import ast
 from collections.abc import Callable
+from typing import cast
 
 from vllm_graft.link.index import Found, Index, is_inside
 
-_SKIPPED = {"annotation", "returns", "type_comment", "ctx", "kind"}
+_SIGNATURES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.arg)
+_SKIPPED_ALWAYS = {"type_comment", "ctx", "kind"}
+_SKIPPED = _SKIPPED_ALWAYS | {"annotation", "returns"}
 
 
 def shape(node: ast.AST) -> str:
@@ -21,42 +24,32 @@ def shape(node: ast.AST) -> str:
 
 def _render(value: object, parts: list[str]) -> None:
     if isinstance(value, ast.AST):
+        skipped = _SKIPPED if isinstance(value, _SIGNATURES) else _SKIPPED_ALWAYS
         parts.append(type(value).__name__)
         parts.append("(")
-        functional = isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef | ast.arg)
         for name in value._fields:
-            if name in _SKIPPED and (functional or name in {"ctx", "kind", "type_comment"}):
-                continue
-            inner = getattr(value, name, None)
-            if (
-                name == "body"
-                and isinstance(inner, list)
-                and isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            ):
-                inner = _without_docstring(inner)
-            _render(inner, parts)
-            parts.append(",")
+            if name not in skipped:
+                _render(getattr(value, name, None), parts)
+                parts.append(",")
         parts.append(")")
     elif isinstance(value, list):
         parts.append("[")
-        for item in value:  # pyright: ignore[reportUnknownVariableType] lists of syntax nodes
-            _render(item, parts)
-            parts.append(",")
+        for item in cast("list[object]", value):
+            if not _is_docstring(item):
+                _render(item, parts)
+                parts.append(",")
         parts.append("]")
     else:
         parts.append(repr(value))
 
 
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    return [
-        s
-        for s in body
-        if not (
-            isinstance(s, ast.Expr)
-            and isinstance(s.value, ast.Constant)
-            and isinstance(s.value.value, str)
-        )
-    ]
+def _is_docstring(node: object) -> bool:
+    """Tell whether a statement is a bare string, which computes nothing wherever it stands."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 class Comparison:

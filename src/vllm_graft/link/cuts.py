@@ -3,12 +3,13 @@
 """Cuts: what a module loses that is taken only in part."""
 
 import ast
+from collections.abc import Iterator
 
 from vllm_graft.link.decide import Taken
 from vllm_graft.link.linked import Linked
 from vllm_graft.link.redirect import import_line
+from vllm_graft.link.scopes import flatten, global_names
 from vllm_graft.link.splices import Source, Splice, removal
-from vllm_graft.link.symbols import flatten, global_names
 from vllm_graft.link.uses import NameUse
 
 
@@ -46,15 +47,12 @@ class Cuts:
             names.update(global_names(node))
         return frozenset(names)
 
-    def _stand_ins(self, module: str, names: set[str]) -> list[ast.stmt]:
-        """Statements that give names of this set a value at run time only."""
-        return [
-            item.node
-            for item in flatten(self._donor.tree(module).body)
-            if (name := _defined_name(item.node)) in names
-            and name is not None
-            and self._stands_in(module, name, item.node)
-        ]
+    def _stand_ins(self, module: str, names: set[str]) -> Iterator[ast.stmt]:
+        """Statements that give names of this set a value at run time only; the set may grow meanwhile."""
+        for item in flatten(self._donor.tree(module).body):
+            name = _defined_name(item.node)
+            if name is not None and name in names and self._stands_in(module, name, item.node):
+                yield item.node
 
     def cut(
         self, taken: Taken, source: Source, notes: list[str], used: frozenset[str]

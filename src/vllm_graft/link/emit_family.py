@@ -10,8 +10,9 @@ from vllm_graft.link.decide import Decision, Derivation
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked
 from vllm_graft.link.redirect import Place, Redirection, import_line, outside_import
+from vllm_graft.link.scopes import flatten, global_names
 from vllm_graft.link.splices import Source, Splice, dedented, explicit_supers, indented
-from vllm_graft.link.symbols import flatten, global_names, start_line
+from vllm_graft.link.symbols import start_line
 from vllm_graft.values.plan import GraftedModule
 
 _BASE_SUFFIX = "__base"

@@ -8,8 +8,8 @@ from vllm_graft.link.cuts import Cuts
 from vllm_graft.link.decide import Taken
 from vllm_graft.link.linked import Linked
 from vllm_graft.link.redirect import Place, Redirection, import_line
+from vllm_graft.link.scopes import flatten
 from vllm_graft.link.splices import Source, Splice, removal
-from vllm_graft.link.symbols import flatten
 from vllm_graft.link.uses import NameUse
 from vllm_graft.values.plan import GraftedModule
 

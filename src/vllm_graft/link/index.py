@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from vllm_graft.link.symbols import Definition, Member, ModuleSummary, summarize
+from vllm_graft.link.summary import ModuleSummary, summarize
+from vllm_graft.link.symbols import Definition, Member
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.values.finding import Site
 
@@ -135,26 +136,30 @@ class Index:
             return None
         definition = summary.definitions.get(name)
         if definition is not None:
-            if definition.kind != "import" or not is_inside(definition.target_module):
-                return Found(module, definition)
-            if not definition.target_name:
-                return self.submodule(definition.target_module)
-            # `from . import x` in a package names its own submodule before anything else.
-            if (definition.target_module, definition.target_name) != (module, name):
-                found = self.resolve(definition.target_module, definition.target_name)
-                if found is not None:
-                    return found
-            return self.submodule(f"{definition.target_module}.{definition.target_name}")
-        if name in summary.lazy:
-            found = self.resolve(summary.lazy[name], name) if summary.lazy[name] != module else None
+            return self._follow(module, definition)
+        lazy = summary.lazy.get(name, module)
+        found = self.resolve(lazy, name) if lazy != module else None
+        if found is not None:
+            return found
+        for source in summary.stars:
+            found = self.resolve(source, name) if is_inside(source) else None
             if found is not None:
                 return found
-        for source in summary.stars:
-            if is_inside(source):
-                found = self.resolve(source, name)
-                if found is not None:
-                    return found
         return self.submodule(f"{module}.{name}")
+
+    def _follow(self, module: str, definition: Definition) -> Found | None:
+        """Follow an import inside vLLM to what it brings in; everything else is found already."""
+        source, name = definition.target_module, definition.target_name
+        if definition.kind != "import" or not is_inside(source):
+            return Found(module, definition)
+        if not name:
+            return self.submodule(source)
+        # `from . import x` in a package names its own submodule before anything else.
+        if (source, name) != (module, definition.name):
+            found = self.resolve(source, name)
+            if found is not None:
+                return found
+        return self.submodule(f"{source}.{name}")
 
     def submodule(self, module: str) -> Found | None:
         """The module itself as a definition; None where there is none."""

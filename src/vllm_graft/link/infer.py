@@ -3,12 +3,13 @@
 """What expressions are, as far as the source of one install tells."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from vllm_graft.link.index import Found, Index, is_inside
-from vllm_graft.link.symbols import Member, dotted, string_annotations
+from vllm_graft.link.scopes import dotted, string_annotations
+from vllm_graft.link.symbols import Member
 
 _MAX_DEPTH = 12
 _CONTAINERS = {"Optional", "Final", "ClassVar", "Annotated", "Required"}
@@ -36,6 +37,7 @@ class Scope:
         self.locals: dict[str, Value | None] = {}
 
     def lookup(self, name: str) -> "tuple[bool, Value | None]":
+        """Tell whether a scope binds the name, and to what, as far as that is known."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.locals:
@@ -93,6 +95,7 @@ class Inference:
         return self.of_annotation_node(module, node)
 
     def of_annotation_node(self, module: str, node: ast.expr) -> Value | None:
+        """Give an instance of what an annotation names, as ``of_annotation`` does."""
         for part in string_annotations(node):
             names = list(_plain_annotation(part))
             classes: list[Found] = []
@@ -110,27 +113,33 @@ class Inference:
         """Give the value of an expression in a scope; None where it is not known."""
         if depth > _MAX_DEPTH:
             return None
-        if isinstance(node, ast.Name):
-            known, value = scope.lookup(node.id)
-            if known:
-                return value
-            found = self._index.resolve(scope.module, node.id)
-            return None if found is None else self.of_definition(found)
-        if isinstance(node, ast.Attribute):
-            return self._of_attribute(node, scope, depth)
-        if isinstance(node, ast.Call):
-            return self._of_call(node, scope, depth)
-        if isinstance(node, ast.BoolOp):
-            for part in node.values:
-                value = self.of(part, scope, depth + 1)
-                if value is not None:
-                    return value
-            return None
-        if isinstance(node, ast.IfExp):
-            return self.of(node.body, scope, depth + 1) or self.of(node.orelse, scope, depth + 1)
-        if isinstance(node, ast.NamedExpr):
-            return self.of(node.value, scope, depth + 1)
-        return None
+        match node:
+            case ast.Name(id=name):
+                return self._of_name(name, scope)
+            case ast.Attribute():
+                return self._of_attribute(node, scope, depth)
+            case ast.Call():
+                return self._of_call(node, scope, depth)
+            case ast.BoolOp(values=parts):
+                return self._first_known(parts, scope, depth)
+            case ast.IfExp(body=one, orelse=other):
+                return self._first_known((one, other), scope, depth)
+            case ast.NamedExpr(value=value):
+                return self.of(value, scope, depth + 1)
+            case _:
+                return None
+
+    def _of_name(self, name: str, scope: Scope) -> Value | None:
+        known, value = scope.lookup(name)
+        if known:
+            return value
+        found = self._index.resolve(scope.module, name)
+        return None if found is None else self.of_definition(found)
+
+    def _first_known(self, parts: Sequence[ast.expr], scope: Scope, depth: int) -> Value | None:
+        """What the first part that is known is: ``given or Default()``, ``a if test else b``."""
+        values = (self.of(part, scope, depth + 1) for part in parts)
+        return next((value for value in values if value is not None), None)
 
     def _of_attribute(self, node: ast.Attribute, scope: Scope, depth: int) -> Value | None:
         inner = self.of(node.value, scope, depth + 1)
@@ -164,50 +173,44 @@ class Inference:
             return self.of_annotation(provider.module, annotation)
         if member.default is None:
             return None
-        if member.kind == "instance":
-            scope = Scope(provider.module, provider, None)
-            scope.receiver = "self"
-            scope.locals["self"] = Value("instance", provider, through="self")
-            initializer = provider.definition.members.get("__init__")
-            if initializer is not None:
-                for parameter in initializer.parameters[1:]:
-                    scope.locals[parameter.name] = (
-                        self.of_annotation(provider.module, parameter.annotation)
-                        if parameter.annotation
-                        else None
-                    )
-                locals_ = self._constructor_locals(provider)
-                text = locals_.get(member.default)
-                if text is not None and member.default not in scope.locals:
-                    member_default = text
-                    try:
-                        node = ast.parse(member_default, mode="eval").body
-                    except SyntaxError:
-                        return None
-                    return self.of(node, scope, depth + 1)
-            try:
-                node = ast.parse(member.default, mode="eval").body
-            except SyntaxError:
-                return None
-            return self.of(node, scope, depth + 1)
-        return self.of_text(provider.module, member.default, depth + 1)
+        if member.kind != "instance":
+            return self.of_text(provider.module, member.default, depth + 1)
+        scope, text = self._constructor_scope(provider), member.default
+        if text not in scope.locals:
+            text = self._constructor_locals(provider).get(text, text)
+        try:
+            node = ast.parse(text, mode="eval").body
+        except SyntaxError:
+            return None
+        return self.of(node, scope, depth + 1)
+
+    def _constructor_scope(self, provider: Found) -> Scope:
+        """What ``self`` and the parameters of a class's own constructor are."""
+        scope = Scope(provider.module, provider, None)
+        scope.receiver = "self"
+        scope.locals["self"] = Value("instance", provider, through="self")
+        initializer = provider.definition.members.get("__init__")
+        for parameter in initializer.parameters[1:] if initializer is not None else ():
+            scope.locals[parameter.name] = (
+                self.of_annotation(provider.module, parameter.annotation)
+                if parameter.annotation
+                else None
+            )
+        return scope
 
     def _constructor_locals(self, provider: Found) -> dict[str, str]:
         """Simple local assignments of a constructor: name → source text."""
         key = (provider.module, provider.name)
         if key not in self._constructors:
+            initializer = provider.definition.members.get("__init__")
+            function = None if initializer is None else initializer.function
             result: dict[str, str] = {}
-            node = provider.definition.node
-            if isinstance(node, ast.ClassDef):
-                for statement in node.body:
-                    if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
-                        for inner in ast.walk(statement):
-                            if (
-                                isinstance(inner, ast.Assign)
-                                and len(inner.targets) == 1
-                                and isinstance(inner.targets[0], ast.Name)
-                            ):
-                                result.setdefault(inner.targets[0].id, ast.unparse(inner.value))
+            for inner in ast.walk(function) if function is not None else ():
+                match inner:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        result.setdefault(name, ast.unparse(value))
+                    case _:
+                        pass
             self._constructors[key] = result
         return self._constructors[key]
 
@@ -248,30 +251,31 @@ class Inference:
 
 def _plain_annotation(node: ast.expr) -> Iterator[str]:
     """Names of the classes that an annotation allows, None left out; wrappers are looked through."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        yield from _plain_annotation(node.left)
-        yield from _plain_annotation(node.right)
-        return
-    if isinstance(node, ast.Subscript):
-        head = dotted(node.value) or ""
-        word = head.rpartition(".")[2]
-        if word in _CONTAINERS:
-            inner = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
-            yield from _plain_annotation(inner)
-        elif word == "Union" and isinstance(node.slice, ast.Tuple):
-            for element in node.slice.elts:
-                yield from _plain_annotation(element)
-        elif word in {"type", "Type", "list", "dict", "tuple", "Sequence", "Callable"}:
-            yield f"?{word}"
-        else:
-            yield head or "?"
-        return
-    if isinstance(node, ast.Constant):
-        if node.value is None:
+    match node:
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            yield from _plain_annotation(left)
+            yield from _plain_annotation(right)
+        case ast.Subscript():
+            yield from _subscripted(node)
+        case ast.Constant(value=None):
             return
-        if isinstance(node.value, str):
+        case ast.Constant(value=str()):
             for part in string_annotations(node):
                 yield from _plain_annotation(part)
-            return
-    name = dotted(node)
-    yield name if name is not None else "?"
+        case _:
+            yield dotted(node) or "?"
+
+
+def _subscripted(node: ast.Subscript) -> Iterator[str]:
+    head = dotted(node.value) or "?"
+    word = head.rpartition(".")[2]
+    elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if word in _CONTAINERS:
+        yield from _plain_annotation(elements[0])
+    elif word == "Union":
+        for element in elements:
+            yield from _plain_annotation(element)
+    elif word in {"type", "Type", "list", "dict", "tuple", "Sequence", "Callable"}:
+        yield f"?{word}"
+    else:
+        yield head

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from vllm_graft.link.index import Index, is_inside
 from vllm_graft.link.linked import Linked, is_elsewhere
-from vllm_graft.link.symbols import flatten
+from vllm_graft.link.scopes import flatten
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import DependencyDecision
@@ -29,12 +29,10 @@ def check_native(linked: Linked, base: Install) -> Iterator[Finding]:
             continue
         seen.add(key)
         yield _native_finding(
-            donor,
-            module,
-            use.span.line,
-            f"torch.ops.{key}",
-            "the base's binaries name no such operator, and its Python never uses it",
-            use.guard,
+            _site(donor, module, use.span.line),
+            wanted=f"torch.ops.{key}",
+            found="the base's binaries name no such operator, and its Python never uses it",
+            guard=use.guard,
         )
     for module in linked.decisions.taken:
         for name, line, guard in _extension_imports(donor, module):
@@ -44,19 +42,24 @@ def check_native(linked: Linked, base: Install) -> Iterator[Finding]:
                 continue
             seen.add(name)
             yield _native_finding(
-                donor, module, line, name, "the base has no such extension module", guard
+                _site(donor, module, line),
+                wanted=name,
+                found="the base has no such extension module",
+                guard=guard,
             )
 
 
-def _native_finding(
-    donor: Index, module: str, line: int, wanted: str, found: str, guard: str
-) -> Finding:
+def _site(donor: Index, module: str, line: int) -> Site:
+    return Site(install="donor", path=donor.path_of(module) or module, line=line)
+
+
+def _native_finding(site: Site, *, wanted: str, found: str, guard: str) -> Finding:
     severity: Severity = "note" if is_elsewhere(guard) else "blocked"
     condition = f"; it is reached where {guard}" if guard else "; nothing guards its use"
     return Finding(
         code="G210",
         severity=severity,
-        site=Site(install="donor", path=donor.path_of(module) or module, line=line),
+        site=site,
         wanted=wanted,
         found=found + condition,
         remedy="choose a base whose binaries have it, or the route rebuild"
@@ -78,24 +81,18 @@ def _extension_imports(index: Index, module: str) -> Iterator[tuple[str, int, st
                 yield name, node.lineno, guard
 
 
-def _guarded_statements(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+def _guarded_statements(
+    tree: ast.AST, guards: tuple[str, ...] = ()
+) -> Iterator[tuple[ast.stmt, str]]:
     """Every statement of a tree with the conditions around it, outermost first."""
-
-    def walk(node: ast.AST, guards: tuple[str, ...]) -> Iterator[tuple[ast.stmt, str]]:
-        for name, value in ast.iter_fields(node):
-            parts = value if isinstance(value, list) else [value]
-            for part in parts:  # pyright: ignore[reportUnknownVariableType] fields of syntax nodes
-                if not isinstance(part, ast.AST):
-                    continue
-                inner = guards
-                if isinstance(node, ast.If) and name in {"body", "orelse"}:
-                    condition = ast.unparse(node.test)
-                    inner = (*guards, condition if name == "body" else f"not ({condition})")
-                if isinstance(part, ast.stmt):
-                    yield part, " and ".join(inner)
-                yield from walk(part, inner)
-
-    yield from walk(tree, ())
+    for child in ast.iter_child_nodes(tree):
+        inner = guards
+        if isinstance(tree, ast.If) and isinstance(child, ast.stmt):
+            condition = ast.unparse(tree.test)
+            inner = (*guards, condition if child in tree.body else f"not ({condition})")
+        if isinstance(child, ast.stmt):
+            yield child, " and ".join(inner)
+        yield from _guarded_statements(child, inner)
 
 
 def check_packages(linked: Linked, base: Install) -> Iterator[tuple[Finding, DependencyDecision]]:
@@ -131,12 +128,11 @@ def check_packages(linked: Linked, base: Install) -> Iterator[tuple[Finding, Dep
                     or base.files.containing(f"from {top}".encode())
                 ):
                     continue
-                site = Site(install="donor", path=donor.path_of(module) or module, line=node.lineno)
                 yield (
                     Finding(
                         code="G211",
                         severity="review",
-                        site=site,
+                        site=_site(donor, module, node.lineno),
                         wanted=f"the package {top}",
                         found="nothing in the base imports it or asks for it",
                         remedy=f"see whether the base has it; if not, add {top} to the image",

@@ -10,7 +10,8 @@ from vllm_graft.link.decide import Decision
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Rewrite
 from vllm_graft.link.splices import Source, Splice
-from vllm_graft.link.symbols import Definition, absolute_module
+from vllm_graft.link.summary import absolute_module
+from vllm_graft.link.symbols import Definition
 from vllm_graft.link.uses import OperatorUse, span_of
 
 

@@ -1,0 +1,181 @@
+# A module is never imported: what it binds at its top level, also under conditions, is read from its syntax tree.
+"""Module summaries: definitions, imports, star imports and lazy maps."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from vllm_graft.link.scopes import AT_RUN_TIME, FunctionNode, bound_targets, flatten
+from vllm_graft.link.symbols import Definition, has_decorator, start_line
+from vllm_graft.link.tables import text_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleSummary:
+    """What one module defines, imports and uses."""
+
+    module: str
+    path: str
+    is_package: bool
+    definitions: Mapping[str, Definition]
+    stars: tuple[str, ...]
+    """Absolute modules of star imports at module level."""
+    lazy: Mapping[str, str]
+    """Names served by a module ``__getattr__``: name → absolute module."""
+    exports: tuple[str, ...]
+    """``__all__`` where it is a literal."""
+    has_getattr: bool
+    loose: tuple[ast.stmt, ...] = field(repr=False, compare=False)
+    """Top-level statements that bind nothing."""
+
+
+def absolute_module(module: str, *, is_package: bool, level: int, target: str | None) -> str:
+    """Resolve a relative import the way the import system does.
+
+    Source: Python language reference, "Package Relative Imports"; PEP 328.
+    """
+    if level == 0:
+        return target or ""
+    parts = module.split(".")
+    if not is_package:
+        parts = parts[:-1]
+    parts = parts[: len(parts) - (level - 1)] if level > 1 else parts
+    return ".".join([*parts, target] if target else parts)
+
+
+def summarize(tree: ast.Module, *, module: str, path: str, is_package: bool) -> ModuleSummary:
+    """Summarise a parsed module."""
+    reading = _Reading(module, is_package=is_package)
+    for item in flatten(tree.body):
+        reading.take(item.node, item.guard)
+    has_getattr = "__getattr__" in reading.definitions
+    return ModuleSummary(
+        module=module,
+        path=path,
+        is_package=is_package,
+        definitions=reading.definitions,
+        stars=tuple(reading.stars),
+        lazy=_lazy_map(tree, module) if has_getattr else {},
+        exports=reading.exports,
+        has_getattr=has_getattr,
+        loose=tuple(reading.loose),
+    )
+
+
+class _Reading:
+    """What has been read of a module so far.
+
+    The last binding of a name counts, except that a fallback (``except``) and what stands in at run
+    time for a type never replace the real thing.
+    """
+
+    def __init__(self, module: str, *, is_package: bool) -> None:
+        self._module = module
+        self._is_package = is_package
+        self.definitions: dict[str, Definition] = {}
+        self.stars: list[str] = []
+        self.exports: tuple[str, ...] = ()
+        self.loose: list[ast.stmt] = []
+
+    def take(self, node: ast.stmt, guard: str) -> None:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            self._definition(node, guard)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            self._import(node, guard)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._assignment(node, guard)
+        elif not isinstance(node, ast.With | ast.AsyncWith | ast.For | ast.While):
+            self.loose.append(node)
+
+    def _definition(self, node: FunctionNode | ast.ClassDef, guard: str) -> None:
+        if isinstance(node, ast.FunctionDef) and has_decorator(node, "overload"):
+            return
+        if node.name in self.definitions and guard == "except":
+            return
+        self.definitions[node.name] = Definition(
+            name=node.name,
+            kind="class" if isinstance(node, ast.ClassDef) else "function",
+            line=start_line(node),
+            end_line=node.end_lineno or node.lineno,
+            guard=guard,
+            node=node,
+        )
+
+    def _import(self, node: ast.Import | ast.ImportFrom, guard: str) -> None:
+        for local, source, name in _imported(node, self._module, is_package=self._is_package):
+            if name == "*":
+                self.stars.append(source)
+            elif local not in self.definitions or guard != "except":
+                self.definitions[local] = Definition(
+                    name=local,
+                    kind="import",
+                    line=node.lineno,
+                    end_line=node.end_lineno or node.lineno,
+                    target_module=source,
+                    target_name=name,
+                    guard=guard,
+                    node=node,
+                )
+
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, guard: str) -> None:
+        names = [n for t in bound_targets(node) for n in ast.walk(t) if isinstance(n, ast.Name)]
+        if not names or isinstance(node, ast.AugAssign):
+            self.loose.append(node)
+        for target in names:
+            if not isinstance(target.ctx, ast.Store):
+                continue
+            if target.id == "__all__" and node.value is not None:
+                self.exports = tuple(
+                    c.value
+                    for c in ast.walk(node.value)
+                    if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                )
+            if target.id in self.definitions and guard in {"except", AT_RUN_TIME}:
+                continue
+            self.definitions[target.id] = Definition(
+                name=target.id,
+                kind="value",
+                line=node.lineno,
+                end_line=node.end_lineno or node.lineno,
+                guard=guard,
+                node=node,
+            )
+
+
+def _imported(
+    node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool
+) -> Iterator[tuple[str, str, str]]:
+    """Yield (local name, module, name)."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname:
+                yield alias.asname, alias.name, ""
+            else:
+                yield alias.name.split(".")[0], alias.name.split(".")[0], ""
+    else:
+        source = absolute_module(
+            module, is_package=is_package, level=node.level, target=node.module
+        )
+        for alias in node.names:
+            yield alias.asname or alias.name, source, alias.name
+
+
+def _lazy_map(tree: ast.Module, module: str) -> dict[str, str]:
+    """Read dictionaries of a module with ``__getattr__`` that map names to modules.
+
+    Source: vLLM 0.17.1 transformers_utils/configs/__init__.py (name → module) and vllm/__init__.py
+    (name → ``".module:name"``).
+    """
+    lazy: dict[str, str] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(
+            statement.value, ast.Dict
+        ):
+            for key, value in zip(statement.value.keys, statement.value.values, strict=True):
+                name = None if key is None else text_of(key)
+                target = (text_of(value) or "").split(":")[0]
+                if target.startswith("."):
+                    target = module + target
+                if name is not None and target.startswith("vllm"):
+                    lazy[name] = target
+    return lazy
