@@ -2,19 +2,15 @@
 """Collects the uses of one module."""
 
 import ast
+from collections.abc import Iterable
+from itertools import chain
 from typing import Literal
 
+from vllm_graft.link.bindings import Bindings
 from vllm_graft.link.index import Found, Index, is_inside
-from vllm_graft.link.infer import Inference, Scope, Value
-from vllm_graft.link.scopes import (
-    FunctionNode,
-    bound_by,
-    dotted,
-    flatten,
-    statements_in,
-    string_annotations,
-)
-from vllm_graft.link.summary import absolute_module
+from vllm_graft.link.infer import Inference, Scope
+from vllm_graft.link.registrations import class_registration, operator_registration
+from vllm_graft.link.scopes import FunctionNode, bound_targets, dotted, flatten, string_annotations
 from vllm_graft.link.uses import (
     IMPORTS,
     CallUse,
@@ -30,154 +26,108 @@ from vllm_graft.link.uses import (
     span_of,
 )
 
+_OPERATOR_PARTS = 4  # torch.ops.NAMESPACE.NAME
+
 
 class UseCollector:
     """Walks one module and collects its uses."""
 
     def __init__(self, index: Index, inference: Inference, module: str) -> None:
-        """Collect from ``module`` of ``index``."""
+        """Collect from ``module`` of ``index``.
+
+        Raises:
+            KeyError: there is no such module.
+        """
         self._index = index
         self._inference = inference
         self._module = module
+        self._bindings = Bindings(index, inference, module)
+        self._tree = index.tree(module)
         self._uses: list[Use] = []
         self._registrations: list[Registration] = []
-        summary = index.summary(module)
-        if summary is None:
-            raise KeyError(module)
-        self._summary = summary
         self._owner = Owner("")
         self._guards: list[str] = []
 
     def collect(self) -> ModuleUses:
         """Give all uses, in source order."""
-        for item in flatten(self._index.tree(self._module).body):
-            node = item.node
+        scope = Scope(self._module, None, None)
+        for item in flatten(self._tree.body):
             self._guards = [item.guard] if item.guard else []
-            if isinstance(node, ast.ClassDef):
-                self._class(node, Scope(self._module, None, None))
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self._owner = Owner(node.name)
-                self._function(node, Scope(self._module, None, None), None)
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-                self._owner = Owner(names[0] if names else "")
-                self._statement(node, Scope(self._module, None, None))
-            elif isinstance(node, ast.With | ast.For | ast.While | ast.AsyncWith):
-                self._owner = Owner("")
-                for part in ast.iter_child_nodes(node):
-                    if isinstance(part, ast.expr | ast.withitem):
-                        self._walk(part, Scope(self._module, None, None))
-            elif isinstance(node, ast.ImportFrom):
-                self._owner = Owner(IMPORTS)
-                self._local_import(node)
-            elif not isinstance(node, ast.Import):
-                self._owner = Owner("")
-                self._statement(node, Scope(self._module, None, None))
+            self._top_level(item.node, scope)
         return ModuleUses(tuple(self._uses), tuple(self._registrations))
+
+    def _top_level(self, node: ast.stmt, scope: Scope) -> None:
+        match node:
+            case ast.ClassDef():
+                self._class(node, scope)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                self._owner = Owner(name)
+                self._function(node, scope, None)
+            case ast.Assign() | ast.AnnAssign():
+                names = [
+                    n.id
+                    for t in bound_targets(node)
+                    for n in ast.walk(t)
+                    if isinstance(n, ast.Name)
+                ]
+                self._owner = Owner(names[0] if names else "")
+                self._statement(node, scope)
+            case ast.With() | ast.For() | ast.While() | ast.AsyncWith():
+                # What stands inside is given on its own.
+                self._owner = Owner("")
+                parts = ast.iter_child_nodes(node)
+                self._walk_all(
+                    (part for part in parts if isinstance(part, ast.expr | ast.withitem)), scope
+                )
+            case ast.ImportFrom():
+                self._owner = Owner(IMPORTS)
+                self._import(node)
+            case ast.Import():
+                pass
+            case _:
+                self._owner = Owner("")
+                self._statement(node, scope)
+
+    # ── definitions ───────────────────────────────────────────────────────────────────────────────
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
         found = self._index.resolve(self._module, node.name)
         if found is None or found.module != self._module:
             found = None
         self._owner = Owner(node.name)
-        for part in [*node.decorator_list, *node.bases, *(k.value for k in node.keywords)]:
-            self._walk(part, scope)
-        self._note_registration(node)
+        self._walk_all(
+            chain(node.decorator_list, node.bases, (k.value for k in node.keywords)), scope
+        )
+        registration = class_registration(node, self._owner)
+        if registration is not None:
+            self._registrations.append(registration)
         for statement in flatten(node.body):
             inner = statement.node
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._owner = Owner(node.name, inner.name)
                 self._function(inner, scope, found)
-            else:
-                names: list[str] = []
-                if isinstance(inner, ast.Assign | ast.AnnAssign):
-                    targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
-                    names = [t.id for t in targets if isinstance(t, ast.Name)]
-                self._owner = Owner(node.name, names[0] if names else "")
-                self._statement(inner, scope)
+                continue
+            assigned = inner if isinstance(inner, ast.Assign | ast.AnnAssign) else None
+            names = [
+                t.id
+                for t in (bound_targets(assigned) if assigned is not None else ())
+                if isinstance(t, ast.Name)
+            ]
+            self._owner = Owner(node.name, names[0] if names else "")
+            self._statement(inner, scope)
 
     def _function(self, node: FunctionNode, outer: Scope, owner_class: Found | None) -> None:
-        scope = Scope(self._module, owner_class, outer)
-        for decorator in node.decorator_list:
-            self._walk(decorator, outer)
         arguments = node.args
-        for default in [*arguments.defaults, *arguments.kw_defaults]:
-            if default is not None:
-                self._walk(default, outer)
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        for argument in every:
-            value = None
+        self._walk_all(node.decorator_list, outer)
+        self._walk_all((d for d in (*arguments.defaults, *arguments.kw_defaults) if d), outer)
+        stars = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *stars):
             if argument.annotation is not None:
-                value = self._inference.of_annotation_node(self._module, argument.annotation)
                 self._annotation(argument.annotation, outer)
-            scope.locals[argument.arg] = value
-        for star in (arguments.vararg, arguments.kwarg):
-            if star is not None:
-                scope.locals[star.arg] = None
-                if star.annotation is not None:
-                    self._annotation(star.annotation, outer)
         if node.returns is not None:
             self._annotation(node.returns, outer)
-        decorators = {dotted(d.func if isinstance(d, ast.Call) else d) for d in node.decorator_list}
-        if owner_class is not None and every and "staticmethod" not in decorators:
-            scope.receiver = every[0].arg
-            is_class = "classmethod" in decorators or node.name == "__new__"
-            scope.receiver_is_class = is_class
-            scope.locals[scope.receiver] = Value(
-                "class" if is_class else "instance", owner_class, through="self"
-            )
-        self._bind_locals(node, scope)
-        for statement in node.body:
-            self._statement(statement, scope)
-
-    def _bind_locals(self, node: FunctionNode, scope: Scope) -> None:
-        """Bind simple local assignments and imports of a function before its body is walked."""
-        assigned: dict[str, list[ast.expr | None]] = {}
-        for inner in statements_in(node.body):
-            if isinstance(inner, ast.ImportFrom):
-                self._bind_import_from(inner, scope)
-            elif isinstance(inner, ast.Import):
-                self._bind_import(inner, scope)
-            elif (
-                isinstance(inner, ast.Assign)
-                and len(inner.targets) == 1
-                and isinstance(inner.targets[0], ast.Name)
-            ):
-                assigned.setdefault(inner.targets[0].id, []).append(inner.value)
-            elif isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
-                value = self._inference.of_annotation_node(self._module, inner.annotation)
-                scope.locals[inner.target.id] = value
-                if value is None and inner.value is not None:
-                    assigned.setdefault(inner.target.id, []).append(inner.value)
-            else:
-                for name in bound_by(inner):
-                    assigned.setdefault(name, []).append(None)
-        for name, values in assigned.items():
-            if name in scope.locals and scope.locals[name] is not None and name != scope.receiver:
-                # A parameter or annotation tells more than a reassignment.
-                continue
-            scope.locals[name] = None
-            known = [self._inference.of(v, scope) if v is not None else None for v in values]
-            kinds = {(k.kind, k.found.dotted, k.member) if k else None for k in known}
-            scope.locals[name] = known[0] if len(kinds) == 1 else None
-
-    def _bind_import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
-        source = absolute_module(
-            self._module, is_package=self._summary.is_package, level=node.level, target=node.module
-        )
-        for alias in node.names:
-            found = self._index.resolve(source, alias.name) if is_inside(source) else None
-            scope.locals[alias.asname or alias.name] = (
-                None if found is None else self._inference.of_definition(found)
-            )
-
-    def _bind_import(self, node: ast.Import, scope: Scope) -> None:
-        for alias in node.names:
-            local = alias.asname or alias.name.split(".")[0]
-            target = alias.name if alias.asname else local
-            found = self._index.submodule(target) if is_inside(target) else None
-            scope.locals[local] = None if found is None else Value("module", found)
+        scope = self._bindings.of_function(node, outer, owner_class)
+        self._statements(node.body, scope)
 
     def _annotation(self, node: ast.expr, scope: Scope) -> None:
         for part in string_annotations(node):
@@ -188,68 +138,55 @@ class UseCollector:
                         inner, inner.id, scope, as_type=True, anchor=node if quoted else None
                     )
 
-    def _statement(self, node: ast.stmt, scope: Scope) -> None:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            nested = Scope(self._module, None, scope)
-            self._function(node, nested, None)
-            return
-        if isinstance(node, ast.If):
-            self._walk(node.test, scope)
-            condition = ast.unparse(node.test)
-            self._guards.append(condition)
-            for part in node.body:
-                self._statement(part, scope)
-            self._guards[-1] = f"not ({condition})"
-            for part in node.orelse:
-                self._statement(part, scope)
-            self._guards.pop()
-            return
-        if isinstance(node, ast.Try):
-            self._guards.append("try")
-            for part in node.body:
-                self._statement(part, scope)
-            self._guards[-1] = "except"
-            for handler in node.handlers:
-                if handler.type is not None:
-                    self._walk(handler.type, scope)
-                for part in handler.body:
-                    self._statement(part, scope)
-            self._guards.pop()
-            for part in [*node.orelse, *node.finalbody]:
-                self._statement(part, scope)
-            return
-        if isinstance(node, ast.ImportFrom):
-            self._local_import(node)
-            return
-        if isinstance(node, ast.AnnAssign):
-            self._annotation(node.annotation, scope)
-            if node.value is not None:
-                self._walk(node.value, scope)
-            self._walk(node.target, scope)
-            return
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Call)
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Tuple)
-            and not any(isinstance(e, ast.Starred) for e in node.targets[0].elts)
-        ):
-            self._call(node.value, scope, unpacked=len(node.targets[0].elts))
-            self._walk(node.targets[0], scope)
-            return
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                self._statement(child, scope)
-            else:
-                self._walk(child, scope)
+    # ── statements ────────────────────────────────────────────────────────────────────────────────
 
-    def _local_import(self, node: ast.ImportFrom) -> None:
-        source = absolute_module(
-            self._module,
-            is_package=self._summary.is_package,
-            level=node.level,
-            target=node.module,
-        )
+    def _statements(self, body: Iterable[ast.stmt], scope: Scope) -> None:
+        for statement in body:
+            self._statement(statement, scope)
+
+    def _statement(self, node: ast.stmt, scope: Scope) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node, Scope(self._module, None, scope), None)
+            case ast.If():
+                self._if(node, scope)
+            case ast.Try():
+                self._try(node, scope)
+            case ast.ImportFrom():
+                self._import(node)
+            case ast.AnnAssign(annotation=annotation, value=value, target=target):
+                self._annotation(annotation, scope)
+                self._walk_all((part for part in (value, target) if part is not None), scope)
+            case ast.Assign(
+                targets=[ast.Tuple(elts=names) as target], value=ast.Call() as call
+            ) if not any(isinstance(name, ast.Starred) for name in names):
+                self._call(call, scope, unpacked=len(names))
+                self._walk(target, scope)
+            case _:
+                self._walk_all(ast.iter_child_nodes(node), scope)
+
+    def _if(self, node: ast.If, scope: Scope) -> None:
+        self._walk(node.test, scope)
+        condition = ast.unparse(node.test)
+        self._guards.append(condition)
+        self._statements(node.body, scope)
+        self._guards[-1] = f"not ({condition})"
+        self._statements(node.orelse, scope)
+        self._guards.pop()
+
+    def _try(self, node: ast.Try, scope: Scope) -> None:
+        self._guards.append("try")
+        self._statements(node.body, scope)
+        self._guards[-1] = "except"
+        for handler in node.handlers:
+            if handler.type is not None:
+                self._walk(handler.type, scope)
+            self._statements(handler.body, scope)
+        self._guards.pop()
+        self._statements([*node.orelse, *node.finalbody], scope)
+
+    def _import(self, node: ast.ImportFrom) -> None:
+        source = self._bindings.source_of(node)
         if not is_inside(source):
             return
         for alias in node.names:
@@ -265,44 +202,42 @@ class UseCollector:
                     )
                 )
 
+    # ── expressions ───────────────────────────────────────────────────────────────────────────────
+
+    def _walk_all(self, nodes: Iterable[ast.AST], scope: Scope) -> None:
+        for node in nodes:
+            self._walk(node, scope)
+
     def _walk(self, node: ast.AST, scope: Scope) -> None:
-        if isinstance(node, ast.stmt):
-            self._statement(node, scope)
-            return
-        if isinstance(node, ast.Call):
-            self._call(node, scope, unpacked=0)
-            return
-        if isinstance(node, ast.Attribute):
-            self._attribute(node, scope, called=False)
-            return
-        if isinstance(node, ast.Name):
-            self._name(node, node.id, scope)
-            return
-        if isinstance(node, ast.Lambda):
-            inner = Scope(self._module, None, scope)
-            for argument in ast.walk(node.args):
-                if isinstance(argument, ast.arg):
-                    inner.locals[argument.arg] = None
-            self._walk(node.body, inner)
-            return
-        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
-            inner = Scope(self._module, None, scope)
-            for generator in node.generators:
-                for name in ast.walk(generator.target):
-                    if isinstance(name, ast.Name):
-                        inner.locals[name.id] = None
-            for child in ast.iter_child_nodes(node):
-                self._walk(child, inner)
-            return
-        if isinstance(node, ast.IfExp):
-            self._walk(node.test, scope)
-            self._guards.append(ast.unparse(node.test))
-            self._walk(node.body, scope)
-            self._guards.pop()
-            self._walk(node.orelse, scope)
-            return
-        for child in ast.iter_child_nodes(node):
-            self._walk(child, scope)
+        match node:
+            case ast.stmt():
+                self._statement(node, scope)
+            case ast.Call():
+                self._call(node, scope, unpacked=0)
+            case ast.Attribute():
+                self._attribute(node, scope, called=False)
+            case ast.Name(id=name):
+                self._name(node, name, scope)
+            case ast.Lambda(args=arguments, body=body):
+                bound = (a.arg for a in ast.walk(arguments) if isinstance(a, ast.arg))
+                self._walk(body, self._inner_scope(scope, bound))
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                targets = (n for g in node.generators for n in ast.walk(g.target))
+                bound = (n.id for n in targets if isinstance(n, ast.Name))
+                self._walk_all(ast.iter_child_nodes(node), self._inner_scope(scope, bound))
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                self._walk(test, scope)
+                self._guards.append(ast.unparse(test))
+                self._walk(body, scope)
+                self._guards.pop()
+                self._walk(orelse, scope)
+            case _:
+                self._walk_all(ast.iter_child_nodes(node), scope)
+
+    def _inner_scope(self, outer: Scope, bound: Iterable[str]) -> Scope:
+        scope = Scope(self._module, None, outer)
+        scope.locals.update(dict.fromkeys(bound))
+        return scope
 
     def _name(
         self,
@@ -342,7 +277,7 @@ class UseCollector:
         chain = dotted(node)
         if chain is not None:
             parts = chain.split(".")
-            if parts[:2] == ["torch", "ops"] and len(parts) >= 4:  # noqa: PLR2004  torch.ops.ns.name
+            if parts[:2] == ["torch", "ops"] and len(parts) >= _OPERATOR_PARTS:
                 self._uses.append(
                     OperatorUse(
                         owner=self._owner,
@@ -382,11 +317,10 @@ class UseCollector:
             self._attribute(node.func, scope, called=True)
         else:
             self._walk(node.func, scope)
-        for argument in node.args:
-            self._walk(argument, scope)
-        for keyword in node.keywords:
-            self._walk(keyword.value, scope)
-        self._note_operator(node)
+        self._walk_all(chain(node.args, (k.value for k in node.keywords)), scope)
+        registration = operator_registration(node, self._owner)
+        if registration is not None:
+            self._registrations.append(registration)
         callee = self._inference.of(node.func, scope)
         if callee is None or not is_inside(callee.found.module):
             return
@@ -451,48 +385,3 @@ class UseCollector:
             if (variant := self._index.member(found, name)) is not None
             and not any(p.kind == "varargs" for p in variant[1].parameters)
         )
-
-    def _note_operator(self, node: ast.Call) -> None:
-        """Record ``direct_register_custom_op`` calls.
-
-        Source: vLLM 0.14.1 to 0.31.0, vllm/utils/torch_utils.py ``direct_register_custom_op(op_name, op_func, …)``.
-        """
-        name = dotted(node.func)
-        if name is None or name.rpartition(".")[2] != "direct_register_custom_op":
-            return
-        values = {k.arg: k.value for k in node.keywords if k.arg}
-        operator = values.get("op_name", node.args[0] if node.args else None)
-        function = values.get("op_func", node.args[1] if len(node.args) > 1 else None)
-        if isinstance(operator, ast.Constant) and isinstance(operator.value, str):
-            self._registrations.append(
-                Registration(
-                    owner=self._owner,
-                    kind="operator",
-                    name=operator.value,
-                    function="" if function is None else ast.unparse(function),
-                    span=span_of(operator),
-                )
-            )
-
-    def _note_registration(self, node: ast.ClassDef) -> None:
-        """Record ``@CustomOp.register("name")``.
-
-        Source: vLLM 0.14.1 to 0.31.0, vllm/model_executor/custom_op.py.
-        """
-        for decorator in node.decorator_list:
-            if (
-                isinstance(decorator, ast.Call)
-                and (dotted(decorator.func) or "").endswith("CustomOp.register")
-                and decorator.args
-                and isinstance(decorator.args[0], ast.Constant)
-                and isinstance(decorator.args[0].value, str)
-            ):
-                self._registrations.append(
-                    Registration(
-                        owner=self._owner,
-                        kind="custom-op",
-                        name=decorator.args[0].value,
-                        function=node.name,
-                        span=span_of(decorator.args[0]),
-                    )
-                )
