@@ -5,7 +5,7 @@
 from vllm_graft.link import contract
 from vllm_graft.link.compare import shape
 from vllm_graft.link.index import Found, is_inside
-from vllm_graft.link.linked import Linked, Unit
+from vllm_graft.link.linked import Breach, Linked, Unit
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.symbols import Member, Parameter
@@ -47,12 +47,14 @@ class Checker:
             if decision.kind == "blocked":
                 self._decisions.current = unit.dotted
                 self._repairs.report(
-                    code="G104",
-                    module=unit.module,
-                    line=use.span.line,
-                    wanted=target.dotted,
-                    found=decision.reason,
-                    guard=use.guard,
+                    Breach(
+                        code="G104",
+                        module=unit.module,
+                        line=use.span.line,
+                        wanted=target.dotted,
+                        found=decision.reason,
+                        guard=use.guard,
+                    )
                 )
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
@@ -94,11 +96,13 @@ class Checker:
         mine, other = ours[1].parameters, theirs[1].parameters
         if [p.name for p in mine] != [p.name for p in other]:
             self._repairs.report(
-                code="G201",
-                module=unit.module,
-                line=call.span.line,
-                wanted=f"{call.callee.dotted}.forward({', '.join(p.name for p in mine[1:])})",
-                found=f"the base's takes ({', '.join(p.name for p in other[1:])})",
+                Breach(
+                    code="G201",
+                    module=unit.module,
+                    line=call.span.line,
+                    wanted=f"{call.callee.dotted}.forward({', '.join(p.name for p in mine[1:])})",
+                    found=f"the base's takes ({', '.join(p.name for p in other[1:])})",
+                )
             )
 
     def _call_target(self, call: CallUse) -> tuple[Found, Found] | None:
@@ -142,14 +146,17 @@ class Checker:
             return
         theirs = contract.returned_arities(self._base, counterpart, call.member)
         if theirs and call.unpacked not in theirs:
-            self._repairs.replace(
+            self._repairs.bring(
                 unit,
                 boundary,
                 call.member,
-                code="G207",
-                line=call.span.line,
-                wanted=f"{call.unpacked} values from {boundary.dotted}",
-                found=f"the base returns {' or '.join(map(str, sorted(theirs)))}",
+                Breach(
+                    module=unit.module,
+                    code="G207",
+                    line=call.span.line,
+                    wanted=f"{call.unpacked} values from {boundary.dotted}",
+                    found=f"the base returns {' or '.join(map(str, sorted(theirs)))}",
+                ),
             )
 
     def _check_defaults(
@@ -163,13 +170,15 @@ class Checker:
             return
         for name, ours, theirs in contract.changed_defaults(call, donor_signature, base_signature):
             self._repairs.report(
-                code="G216",
-                severity="review",
-                module=unit.module,
-                line=call.span.line,
-                wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
-                found=f"the base's defaults to {theirs}",
-                remedy=f"check that {theirs} means the same for this model",
+                Breach(
+                    code="G216",
+                    severity="review",
+                    module=unit.module,
+                    line=call.span.line,
+                    wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
+                    found=f"the base's defaults to {theirs}",
+                    remedy=f"check that {theirs} means the same for this model",
+                )
             )
 
     # ── reads ─────────────────────────────────────────────────────────────────────────────────────
@@ -195,14 +204,17 @@ class Checker:
             return
         donor_member = provider.definition.members[read.attribute]
         if read.called and base_member[1].is_stub and not donor_member.is_stub:
-            self._repairs.replace(
+            self._repairs.bring(
                 unit,
                 boundary,
                 read.attribute,
-                code="G203",
-                line=read.span.line,
-                wanted=f"{boundary.dotted}.{read.attribute}",
-                found=f"the base's {boundary.name} only declares it",
+                Breach(
+                    module=unit.module,
+                    code="G203",
+                    line=read.span.line,
+                    wanted=f"{boundary.dotted}.{read.attribute}",
+                    found=f"the base's {boundary.name} only declares it",
+                ),
             )
 
     # ── classes ───────────────────────────────────────────────────────────────────────────────────
@@ -240,14 +252,16 @@ class Checker:
             ):
                 continue
             self._repairs.report(
-                code="G218",
-                severity="review",
-                module=unit.module,
-                line=member.line,
-                wanted=f"the engine calls {boundary.name}.{name}, which {found.name} overrides",
-                found="nothing in the base calls a method of this name",
-                remedy="see what the hook is for: what it switches or prepares does not happen in"
-                " the base",
+                Breach(
+                    code="G218",
+                    severity="review",
+                    module=unit.module,
+                    line=member.line,
+                    wanted=f"the engine calls {boundary.name}.{name}, which {found.name} overrides",
+                    found="nothing in the base calls a method of this name",
+                    remedy="see what the hook is for: what it switches or prepares does not happen in"
+                    " the base",
+                )
             )
 
     def _check_protocols(self, unit: Unit, found: Found) -> None:
@@ -273,11 +287,13 @@ class Checker:
                 if self._has(found, member.name):
                     continue
                 self._repairs.report(
-                    code="G212",
-                    module=unit.module,
-                    line=found.definition.line,
-                    wanted=f"{name}.{member.name}, which the base's engine calls on models",
-                    found=f"{found.name} has no {member.name}",
+                    Breach(
+                        code="G212",
+                        module=unit.module,
+                        line=found.definition.line,
+                        wanted=f"{name}.{member.name}, which the base's engine calls on models",
+                        found=f"{found.name} has no {member.name}",
+                    )
                 )
 
     def _meets(self, found: Found, protocol: Found) -> bool:
@@ -330,14 +346,17 @@ class Checker:
                 if contract.refuses_tuple_shards(
                     ours[1] if ours else None, theirs[1] if theirs else None
                 ):
-                    self._repairs.replace(
+                    self._repairs.bring(
                         Unit(module, ""),
                         found,
                         loader,
-                        code="G206",
-                        line=0,
-                        wanted=f"{found.dotted}.{loader} with a tuple as shard id",
-                        found=f"the base's {found.name}.{loader} takes a single one",
+                        Breach(
+                            module=module,
+                            code="G206",
+                            line=0,
+                            wanted=f"{found.dotted}.{loader} with a tuple as shard id",
+                            found=f"the base's {found.name}.{loader} takes a single one",
+                        ),
                     )
 
     def _complete_derivations(self) -> None:

@@ -66,12 +66,12 @@ class Breach:
     """A use that the base does not satisfy as it is."""
 
     code: str
-    severity: Severity
     module: str
     line: int
     wanted: str
     found: str
-    remedy: str
+    severity: Severity = "blocked"
+    remedy: str = "choose a donor whose release is nearer to the base, or another route"
     guard: str = ""
     unit: str = ""
     """Dotted unit that it was found in."""

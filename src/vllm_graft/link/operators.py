@@ -2,7 +2,7 @@
 # error, a missing one too.
 """Rules about custom operators: missing, or registered twice."""
 
-from vllm_graft.link.linked import Linked, Rewrite, Unit
+from vllm_graft.link.linked import Breach, Linked, Rewrite, Unit
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.uses import OperatorUse, Registration
 
@@ -40,12 +40,14 @@ def check_operator(linked: Linked, repairs: Repairs, unit: Unit, use: OperatorUs
         return
     if pair.donor.files.containing(quoted):
         repairs.report(
-            code="G208",
-            module=unit.module,
-            line=use.span.line,
-            wanted=f"torch.ops.vllm.{use.name}",
-            found="the base registers no such operator",
-            guard=use.guard,
+            Breach(
+                code="G208",
+                module=unit.module,
+                line=use.span.line,
+                wanted=f"torch.ops.vllm.{use.name}",
+                found="the base registers no such operator",
+                guard=use.guard,
+            )
         )
 
 
@@ -75,13 +77,15 @@ def check_registrations(linked: Linked, repairs: Repairs) -> None:
                 )
             )
             repairs.report(
-                code="G209",
-                severity="note",
-                module=module,
-                line=registration.span.line,
-                wanted=f"to register {registration.name}",
-                found="the base registers that name already",
-                remedy=f"repaired: renamed to {new} wherever grafted code names it",
+                Breach(
+                    code="G209",
+                    severity="note",
+                    module=module,
+                    line=registration.span.line,
+                    wanted=f"to register {registration.name}",
+                    found="the base registers that name already",
+                    remedy=f"repaired: renamed to {new} wherever grafted code names it",
+                )
             )
 
 

@@ -4,6 +4,7 @@
 """Repairs of breached contracts."""
 
 import ast
+from dataclasses import replace
 
 from vllm_graft.link import contract
 from vllm_graft.link.index import Found
@@ -15,7 +16,6 @@ from vllm_graft.values.finding import Severity
 # Packages whose fields switch features of the engine: one that the base lacks is off there, which is what
 # the donor's default says. A field of anything else is data that the base's engine would have to fill.
 _SWITCHES = ("vllm.config.", "vllm.model_executor.layers.quantization.")
-_NO_REPAIR = "choose a donor whose release is nearer to the base, or another route"
 
 
 class Repairs:
@@ -27,37 +27,18 @@ class Repairs:
         self._decisions = linked.decisions
         self._pair = linked.decisions.pair
 
-    def report(
-        self,
-        *,
-        code: str,
-        module: str,
-        line: int,
-        wanted: str,
-        found: str,
-        remedy: str = _NO_REPAIR,
-        guard: str = "",
-        severity: Severity = "blocked",
-        repaired: bool = False,
-    ) -> None:
+    def report(self, breach: Breach, *, repaired: bool = False) -> None:
         """Write down a breach; one that was repaired is kept although later rounds no longer see it."""
-        if severity == "blocked" and (is_elsewhere(guard) or guard in {"try", "except"}):
+        severity = breach.severity
+        if severity == "blocked" and (
+            is_elsewhere(breach.guard) or breach.guard in {"try", "except"}
+        ):
             severity = "note"
-        breach = Breach(
-            code=code,
-            severity=severity,
-            module=module,
-            line=line,
-            wanted=wanted,
-            found=found,
-            remedy=remedy,
-            guard=guard,
-            unit=self._decisions.current,
-        )
+        told = replace(breach, severity=severity, unit=self._decisions.current)
         if repaired:
-            self._decisions.repaired.setdefault((code, wanted), breach)
+            self._decisions.repaired.setdefault((told.code, told.wanted), told)
         else:
-            self._linked.breaches.append(breach)
+            self._linked.breaches.append(told)
 
     # ── calls ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,24 +56,25 @@ class Repairs:
         if dropped is not None:
             self._leave_out(unit, call, dropped, boundary)
             self.report(
-                code="G202",
-                severity="note",
-                module=unit.module,
-                line=call.span.line,
-                wanted=f"{wanted} with {', '.join(dropped)}",
-                found=f"the base's {mismatch.reason}",
-                remedy="none needed: the value given is the donor's default",
+                Breach(
+                    code="G202",
+                    severity="note",
+                    module=unit.module,
+                    line=call.span.line,
+                    wanted=f"{wanted} with {', '.join(dropped)}",
+                    found=f"the base's {mismatch.reason}",
+                    remedy="none needed: the value given is the donor's default",
+                )
             )
             return
-        self.replace(
-            unit,
-            boundary,
-            call.member,
+        breach = Breach(
             code="G201",
+            module=unit.module,
             line=call.span.line,
             wanted=f"{wanted}{_shown(call)}",
             found=f"the base's {mismatch.reason}",
         )
+        self.bring(unit, boundary, call.member, breach)
 
     def _leave_out(self, unit: Unit, call: CallUse, names: tuple[str, ...], callee: Found) -> None:
         for keyword in call.keywords:
@@ -107,44 +89,28 @@ class Repairs:
                     )
                 )
 
-    def replace(
-        self,
-        unit: Unit,
-        boundary: Found,
-        member: str,
-        *,
-        code: str,
-        line: int,
-        wanted: str,
-        found: str,
-        guard: str = "",
-    ) -> bool:
-        """Use the donor's function, or the donor's member on a class derived from the base's."""
+    def bring(self, unit: Unit, boundary: Found, member: str, breach: Breach) -> bool:
+        """Use the donor's function, or the donor's member on a class derived from the base's.
+
+        The breach is written down as repaired, or as it is where that cannot be done.
+        """
+        severity: Severity = "note"
         if not member:
-            self._decisions.extract(boundary, f"{code} {found}")
-            done, severity = True, "note"
+            self._decisions.extract(boundary, f"{breach.code} {breach.found}")
+            done = True
         else:
-            done, severity = (
-                self._derive(unit, boundary, member, f"{code} {member}: {found}"),
-                "review",
-            )
-        if done:
-            self.report(
-                code=code,
-                severity=severity,
-                module=unit.module,
-                line=line,
-                wanted=wanted,
-                found=found,
-                remedy=f"repaired: the grafted code uses a {boundary.name} with the donor's"
-                f" {member or 'definition'}",
-                repaired=True,
-            )
-        else:
-            self.report(
-                code=code, module=unit.module, line=line, wanted=wanted, found=found, guard=guard
-            )
-        return done
+            done = self._derive(unit, boundary, member, f"{breach.code} {member}: {breach.found}")
+            severity = "review"
+        if not done:
+            self.report(breach)
+            return False
+        remedy = (
+            f"repaired: the grafted code uses a {boundary.name} with the donor's"
+            f" {member or 'definition'}"
+        )
+        # What was repaired counts wherever it stands: a guard says only when it is reached.
+        self.report(replace(breach, severity=severity, remedy=remedy, guard=""), repaired=True)
+        return True
 
     def _derive(self, unit: Unit, boundary: Found, member: str, why: str) -> bool:
         if contract.is_enumeration(self._pair.donor, boundary):
@@ -169,15 +135,14 @@ class Repairs:
         )
         if made_here and not is_enumeration:
             for name in self._bringers(provider, read.attribute):
-                if self.replace(
-                    unit,
-                    boundary,
-                    name,
+                breach = Breach(
                     code="G203",
+                    module=unit.module,
                     line=read.span.line,
                     wanted=wanted,
                     found=missing,
-                ):
+                )
+                if self.bring(unit, boundary, name, breach):
                     return
                 break
         default = contract.literal_default(member)
@@ -191,12 +156,14 @@ class Repairs:
             self._read_with_default(unit, read, wanted, missing, default)
             return
         self.report(
-            code="G215" if is_enumeration else "G203",
-            module=unit.module,
-            line=read.span.line,
-            wanted=wanted,
-            found=missing,
-            guard=self._guard_at(unit, read),
+            Breach(
+                code="G215" if is_enumeration else "G203",
+                module=unit.module,
+                line=read.span.line,
+                wanted=wanted,
+                found=missing,
+                guard=self._guard_at(unit, read),
+            )
         )
 
     def _read_with_default(
@@ -212,14 +179,16 @@ class Repairs:
             )
         )
         self.report(
-            code="G205",
-            severity="review",
-            module=unit.module,
-            line=read.span.line,
-            wanted=wanted,
-            found=missing,
-            remedy=f"repaired: read with the donor's default {default}, since what it switches is"
-            " not in the base",
+            Breach(
+                code="G205",
+                severity="review",
+                module=unit.module,
+                line=read.span.line,
+                wanted=wanted,
+                found=missing,
+                remedy=f"repaired: read with the donor's default {default}, since what it switches"
+                " is not in the base",
+            )
         )
 
     def _bringers(self, provider: Found, attribute: str) -> tuple[str, ...]:
@@ -250,27 +219,21 @@ class Repairs:
         callers: tuple[str, ...],
     ) -> None:
         """Repair an override of a hook that the base's parent never calls."""
-        wanted = f"{boundary.dotted} calls {method}, which {child.name} overrides"
-        found = f"the base's {boundary.name} has no {method} and never calls it"
-        line = child.definition.members[method].line
+        breach = Breach(
+            code="G204",
+            module=unit.module,
+            line=child.definition.members[method].line,
+            wanted=f"{boundary.dotted} calls {method}, which {child.name} overrides",
+            found=f"the base's {boundary.name} has no {method} and never calls it",
+        )
         if self._decisions.is_grafted(boundary):
-            self.report(
-                code="G204",
-                severity="note",
-                module=unit.module,
-                line=line,
-                wanted=wanted,
-                found=found,
-                remedy=f"repaired: the donor's {boundary.name} is grafted beside the base's",
-                repaired=True,
-            )
+            remedy = f"repaired: the donor's {boundary.name} is grafted beside the base's"
+            self.report(replace(breach, severity="note", remedy=remedy), repaired=True)
             return
         derivation = self._decisions.derived.get(boundary.dotted)
         for caller in callers:
             if derivation is None or caller not in derivation.members:
-                self.replace(
-                    unit, boundary, caller, code="G204", line=line, wanted=wanted, found=found
-                )
+                self.bring(unit, boundary, caller, breach)
 
 
 def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, attribute: str) -> bool:
