@@ -91,9 +91,9 @@ def test_registry_values_are_full_paths_or_relative_to_the_models_folder(
     # Keyword calls may hold a dict of keys that are no identifiers.
     assert layout.lookup("config-registry", "unlimited-ocr") is not None
     assert layout.retired["BambaForCausalLM"] == "0.23.0"
-    assert (
-        layout.lookup("config-exports", "InklingMMConfig").module == "vllm.models.inkling.configs"
-    )  # pyright: ignore[reportOptionalMemberAccess]
+    entry = layout.lookup("config-exports", "InklingMMConfig")
+    assert entry is not None
+    assert entry.module == "vllm.models.inkling.configs"
 
 
 @pytest.mark.parametrize(

@@ -105,16 +105,18 @@ def matching_collection(
     in_function = any(
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in ancestors[:at]
     )
+    donor = frozenset(label for label, _ in members(ancestors[at]))
     here = base.tree(path)
     if not in_function and variable is not None:
         name, steps = variable
         if here is not None and (found := _by_variable(here, scope, name, steps)) is not None:
             return Spot(path=path, tree=here, node=found, scope=scope)
-        return _elsewhere(
+        spot = _elsewhere(
             name.encode(), path, base, lambda tree: _by_variable(tree, scope, name, steps)
         )
+        # Two packages may each have a map of this name: the same one has members in common.
+        return spot if spot and donor & {label for label, _ in members(spot.node)} else None
     wanted = _context(ancestors, at)
-    donor = frozenset(label for label, _ in members(ancestors[at]))
     if here is not None:
         found = _by_context(find_scope(here, scope), wanted, donor, least=1)
         if found is not None:
