@@ -3,9 +3,10 @@
 """Checks of the uses in a graft against the base."""
 
 from vllm_graft.link import contract
+from vllm_graft.link.breach import Breach
 from vllm_graft.link.compare import shape
 from vllm_graft.link.index import Found, is_inside
-from vllm_graft.link.linked import Breach, Linked, Unit
+from vllm_graft.link.linked import Linked, Unit
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.symbols import Member, Parameter

@@ -5,14 +5,12 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from vllm_graft.link.breach import Breach
 from vllm_graft.link.index import Found
 from vllm_graft.link.pair import Pair, Room
 from vllm_graft.values.plan import ResolutionKind
-
-if TYPE_CHECKING:
-    from vllm_graft.link.linked import Breach
 
 # Engine packages whose modules hold what the engine itself runs on: they are never brought from a donor.
 # Source: design, rule 1; the packages exist in vLLM 0.11 to 0.32.

@@ -1,12 +1,12 @@
-# The values that pass between the parts of the linker: what is linked, what was found wrong, what is rewritten.
-"""Units of donor code, breaches of contract, rewrites, and the result of linking."""
+# The values that pass between the parts of the linker: what is linked, what is rewritten, what was found.
+"""Units of donor code, rewrites, and the result of linking."""
 
 from dataclasses import dataclass, field
 
+from vllm_graft.link.breach import Breach
 from vllm_graft.link.decide import Decision, Decisions
 from vllm_graft.link.index import Found
 from vllm_graft.link.uses import NameUse, OperatorUse, Span
-from vllm_graft.values.finding import Severity
 
 # Conditions that hold on neither CUDA nor the CPU. Source: vllm/platforms/interface.py, 0.11 to 0.32.
 _OTHER_PLATFORMS = (
@@ -59,22 +59,6 @@ class Rewrite:
     text: str
     """``@`` stands for the expression before the last dot; empty: the argument is taken out."""
     note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breach:
-    """A use that the base does not satisfy as it is."""
-
-    code: str
-    module: str
-    line: int
-    wanted: str
-    found: str
-    severity: Severity = "blocked"
-    remedy: str = "choose a donor whose release is nearer to the base, or another route"
-    guard: str = ""
-    unit: str = ""
-    """Dotted unit that it was found in."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,8 @@
 # error, a missing one too.
 """Rules about custom operators: missing, or registered twice."""
 
-from vllm_graft.link.linked import Breach, Linked, Rewrite, Unit
+from vllm_graft.link.breach import Breach
+from vllm_graft.link.linked import Linked, Rewrite, Unit
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.uses import OperatorUse, Registration
 

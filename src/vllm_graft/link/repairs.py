@@ -7,8 +7,9 @@ import ast
 from dataclasses import replace
 
 from vllm_graft.link import contract
+from vllm_graft.link.breach import Breach
 from vllm_graft.link.index import Found
-from vllm_graft.link.linked import Breach, Linked, Rewrite, Unit, is_elsewhere
+from vllm_graft.link.linked import Linked, Rewrite, Unit, is_elsewhere
 from vllm_graft.link.symbols import Parameter
 from vllm_graft.link.uses import CallUse, NameUse, ReadUse
 from vllm_graft.values.finding import Severity
