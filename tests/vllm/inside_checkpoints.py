@@ -20,7 +20,7 @@ VOCABULARY = 512
 MARKS = ("<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
 
 REMOTE_CONFIGURATION = """
-from transformers import PretrainedConfig
+from transformers import NemotronHConfig, PretrainedConfig
 from transformers.models.qwen3_5_moe.configuration_qwen3_5_moe import Qwen3_5MoeVisionConfig
 
 
@@ -37,6 +37,17 @@ class TinyMobiusConfig(PretrainedConfig):
     def __init__(self, text_config=None, vision_config=None, **values):
         self.text_config = TinyConfig(**(text_config or {}))
         self.vision_config = Qwen3_5MoeVisionConfig(**(vision_config or {}))
+        super().__init__(**values)
+
+
+class TinyNemotronConfig(PretrainedConfig):
+    model_type = "NemotronH_Nano_VL_V2"
+    sub_configs = {"text_config": NemotronHConfig, "vision_config": TinyConfig}
+
+    def __init__(self, text_config=None, vision_config=None, **values):
+        self.text_config = NemotronHConfig(**(text_config or {}))
+        self.text_config.architectures = ["NemotronHForCausalLM"]
+        self.vision_config = TinyConfig(**(vision_config or {}))
         super().__init__(**values)
 """
 """The configuration classes of checkpoints that bring their own (``auto_map``): they keep what the file says."""
