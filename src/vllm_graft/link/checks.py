@@ -10,20 +10,20 @@ from vllm_graft.link.linked import Linked, Unit
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.symbols import Member, Parameter
-from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse
+from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse, Use
 
 
 class Checker:
     """Holds one round's units against the base."""
 
-    def __init__(self, linked: Linked) -> None:
+    def __init__(self, linked: Linked, repairs: Repairs | None = None) -> None:
         """Check what is linked so far; breaches and repairs are written down there."""
         self._linked = linked
         self._decisions = linked.decisions
         self._pair = linked.decisions.pair
         self._donor = self._pair.donor
         self._base = self._pair.base
-        self._repairs = Repairs(linked)
+        self._repairs = Repairs(linked) if repairs is None else repairs
 
     def check(self) -> None:
         """Check every name, call, read, operator, class and registration."""
@@ -31,17 +31,21 @@ class Checker:
         for unit in sorted(self._linked.units):
             self._decisions.current = unit.dotted
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
-                if isinstance(use, CallUse):
-                    self._check_call(unit, use)
-                elif isinstance(use, ReadUse):
-                    self._check_read(unit, use)
-                elif isinstance(use, OperatorUse):
-                    check_operator(self._linked, self._repairs, unit, use)
+                self.check_use(unit, use)
             if not unit.member and unit.module in self._decisions.taken:
                 self._check_class(unit)
         check_registrations(self._linked, self._repairs)
         self._check_loaders()
         self._complete_derivations()
+
+    def check_use(self, unit: Unit, use: Use) -> None:
+        """Check one use that stands in a unit."""
+        if isinstance(use, CallUse):
+            self._check_call(unit, use)
+        elif isinstance(use, ReadUse):
+            self._check_read(unit, use)
+        elif isinstance(use, OperatorUse):
+            check_operator(self._linked, self._repairs, unit, use)
 
     def _check_names(self) -> None:
         for target, decision, use, unit in list(self._linked.names.values()):

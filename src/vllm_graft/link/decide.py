@@ -103,6 +103,8 @@ class Decisions:
         """Model-room definitions for which the base's version is used after all: dotted → why."""
         self.causes: dict[str, str] = {}
         """What was brought → dotted unit whose use made it necessary."""
+        self.inserted: set[str] = set()
+        """Donor classes and functions whose code is put into base files by edits."""
         self.required: set[str] = set()
         """Definitions that were asked for: never declined."""
         self.current = ""
@@ -248,7 +250,7 @@ class Decisions:
 
     def is_grafted(self, found: Found) -> bool:
         """Tell whether the donor's own code of this definition is in the graft."""
-        if found.dotted in self.extracted:
+        if found.dotted in self.extracted or found.dotted in self.inserted:
             return True
         return found.module in self.taken and not self.prefers_base(found)
 

@@ -1,18 +1,15 @@
 # What grafted code needs that is not Python of vLLM: operators and extensions in the binaries, and packages of
 # others. A CPU wheel lacks every CUDA operator, so here the donor's own lack proves nothing (rule 4's
 # exception): the base has an operator if its binaries name it or its own Python uses it.
-"""Rules about native code, third-party packages and exact-type checks."""
+"""Rules about native code and exact-type checks."""
 
 import ast
-import sys
 from collections.abc import Iterator
 
-from vllm_graft.link.index import Index, is_inside
+from vllm_graft.link.index import Index
 from vllm_graft.link.linked import Linked, is_elsewhere
-from vllm_graft.link.scopes import flatten
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.install import Install
-from vllm_graft.values.plan import DependencyDecision
 
 
 def check_native(linked: Linked, base: Install) -> Iterator[Finding]:
@@ -93,58 +90,6 @@ def _guarded_statements(
         if isinstance(child, ast.stmt):
             yield child, " and ".join(inner)
         yield from _guarded_statements(child, inner)
-
-
-def check_packages(linked: Linked, base: Install) -> Iterator[tuple[Finding, DependencyDecision]]:
-    """Find packages that grafted modules import as they are imported, and that the base never does."""
-    donor = linked.decisions.donor
-    seen: set[str] = set()
-    installed = {d.name for d in base.distributions}
-    asked = {
-        requirement.partition(";")[0].strip().split(" ")[0].split("[")[0].lower()
-        for d in base.distributions
-        for requirement in d.requires
-    }
-    for module in linked.decisions.taken:
-        for item in flatten(donor.tree(module).body):
-            node = item.node
-            if item.guard in {"try", "except", "TYPE_CHECKING"} or is_elsewhere(item.guard):
-                continue
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [a.name for a in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                names = [node.module]
-            for name in names:
-                top = name.partition(".")[0]
-                if is_inside(name) or top in sys.stdlib_module_names or top in seen:
-                    continue
-                seen.add(top)
-                distribution = top.replace("_", "-").lower()
-                if (
-                    distribution in installed
-                    or any(a.startswith(distribution) for a in asked)
-                    or base.files.containing(f"import {top}".encode())
-                    or base.files.containing(f"from {top}".encode())
-                ):
-                    continue
-                yield (
-                    Finding(
-                        code="G211",
-                        severity="review",
-                        site=_site(donor, module, node.lineno),
-                        wanted=f"the package {top}",
-                        found="nothing in the base imports it or asks for it",
-                        remedy=f"see whether the base has it; if not, add {top} to the image",
-                    ),
-                    DependencyDecision(
-                        name=top,
-                        decision="missing",
-                        found="",
-                        wanted="",
-                        reason=f"{module} imports it",
-                    ),
-                )
 
 
 def check_exact_types(linked: Linked) -> Iterator[Finding]:

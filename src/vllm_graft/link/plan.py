@@ -10,11 +10,13 @@ from vllm_graft.link.decide import Decisions, version_suffix
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
 from vllm_graft.link.index import Index
+from vllm_graft.link.inserted import check_inserted
 from vllm_graft.link.layout import read_layout
 from vllm_graft.link.linked import Linked, Root
 from vllm_graft.link.linker import Linker
-from vllm_graft.link.outside import check_exact_types, check_native, check_packages
+from vllm_graft.link.outside import check_exact_types, check_native
 from vllm_graft.link.pair import Pair
+from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.roots import Roots, find_roots
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import room_of
@@ -22,7 +24,6 @@ from vllm_graft.values.finding import Finding, Site
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import (
     PLAN_SCHEMA,
-    DependencyDecision,
     EditSite,
     GraftPlan,
     PlanSource,
@@ -93,7 +94,8 @@ class LinkSession:
                 donor_version=version_suffix(self.donor.version),
             )
         )
-        packages = tuple(check_packages(linked, self.base))
+        check_inserted(linked, edited.inserted)
+        doubts, dependencies = check_requirements(linked, self.base, self.donor)
         findings = _ordered(
             (
                 *self._donor_layout.findings,
@@ -101,7 +103,7 @@ class LinkSession:
                 *_contract_findings(linked),
                 *check_native(linked, self.base),
                 *check_exact_types(linked),
-                *(finding for finding, _ in packages),
+                *doubts,
                 *edited.findings,
             )
         )
@@ -118,7 +120,7 @@ class LinkSession:
             references=tuple(r for r in references if r.resolution != "identical"),
             sites=edited.sites,
             edits=edited.edits,
-            dependencies=_dependencies(packages),
+            dependencies=dependencies,
             findings=findings,
             rungs=_rungs(findings, edited.sites),
         )
@@ -229,12 +231,6 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
     if "blocked" in severities:
         return "blocked"
     return "review" if "review" in severities else "ok"
-
-
-def _dependencies(
-    packages: Iterable[tuple[Finding, DependencyDecision]],
-) -> tuple[DependencyDecision, ...]:
-    return tuple(sorted((d for _, d in packages), key=lambda d: d.name))
 
 
 def _rungs(findings: Iterable[Finding], sites: Iterable[EditSite]) -> tuple[Rung, ...]:
