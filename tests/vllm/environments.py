@@ -245,6 +245,11 @@ def copy_of(source: Path, target: Path) -> Path:
     return target
 
 
+def remove(folder: Path) -> None:
+    """Remove a grafted tree, if it is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def version_of(folder: Path) -> str:
     """Give the version in the name of a tree's own dist-info."""
     (info,) = folder.glob("vllm*.dist-info")

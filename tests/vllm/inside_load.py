@@ -113,7 +113,7 @@ def settings(config: Any) -> dict[str, Any]:
         "mamba_cache_dtype": str(getattr(cache, "mamba_cache_dtype", None)),
         "mamba_ssm_cache_dtype": str(getattr(cache, "mamba_ssm_cache_dtype", None)),
         "block_size": cache.block_size,
-        "splitting_ops": list(config.compilation_config.splitting_ops or []),
+        "attention_ops": list(type(config.compilation_config)._attention_ops),
     }
     if config.speculative_config is not None:
         draft = config.speculative_config.draft_model_config

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from environments import ask_inside, model_folder
-from tiny_models import MODELS, TinyModel
+from tiny_models import EVERY, TinyModel
 
 CANDIDATES = 8
 """Prompts that are sent; at least PROMPTS of them must meet the margin in the donor."""
@@ -192,14 +192,14 @@ def recipe(model: TinyModel) -> dict[str, Any]:
 
 def job(name: str, *, perturbed: bool = False) -> dict[str, Any]:
     """Give the request to inside_tokens.py for one model, writing the model first."""
-    model = MODELS[name]
+    model = EVERY[name]
     folder = model_folder(recipe(model), name)
-    served, engine = folder, dict(model.engine)
+    served, engine = folder, {"model_impl": model.model_impl, **model.engine}
     fill = model.filled_by_vllm
     if model.speculative is not None:
         engine["speculative_config"] = dict(model.speculative)
         if model.draft_of is not None:
-            target = MODELS[model.draft_of]
+            target = EVERY[model.draft_of]
             served = model_folder(recipe(target), model.draft_of)
             engine = {**target.engine, **engine}
             engine["speculative_config"]["model"] = str(folder)

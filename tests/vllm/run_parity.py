@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from environments import tree
 from parity import Comparison, UnusableControlError, compare, serve
-from tiny_models import MODELS
+from tiny_models import EVERY
 
 
 def folder_of(word: str) -> Path:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--donor", required=True)
     parser.add_argument("--grafted", required=True)
-    parser.add_argument("--arch", action="append", required=True, choices=sorted(MODELS))
+    parser.add_argument("--arch", action="append", required=True, choices=sorted(EVERY))
     parser.add_argument("--control", action="store_true", help="also serve with one layer spoilt")
     parser.add_argument("--log", type=Path, help="keep what the grafted tree's child says")
     asked = parser.parse_args(argv)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0
     for name in asked.arch:
         try:
-            outcome = compare(donor[name], grafted[name], MODELS[name])
+            outcome = compare(donor[name], grafted[name], EVERY[name])
         except UnusableControlError as error:
             print(f"NOT RUNNABLE HERE {error}")
             status = max(status, 3)
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"  control: could not spoil a layer: {spoilt_answer.get('error')}")
                 status = max(status, 1)
                 continue
-            seen = not compare(donor[name], spoilt_answer, MODELS[name]).same
+            seen = not compare(donor[name], spoilt_answer, EVERY[name]).same
             print(f"  control: {spoilt_answer['perturbed']} spoilt is {'' if seen else 'NOT '}seen")
             status = max(status, int(not seen))
     return status

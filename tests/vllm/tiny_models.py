@@ -38,6 +38,9 @@ class TinyModel:
     """Patterns and replacements for tensor names that transformers writes otherwise than published."""
     gain: float = 1.0
     head_gain: float = 4.0
+    model_impl: str = "vllm"
+    """Never "auto", with which vLLM serves an architecture that it lacks through transformers' own code, and a
+    graft that failed would say the same tokens."""
     seed: int = 1
     perturb: str = "o_proj"
     """A part of the name of the parameter that the control spoils."""
@@ -619,6 +622,7 @@ MODELS: Mapping[str, TinyModel] = {
     ),
     "NanbeigeForCausalLM": TinyModel(
         architecture="NanbeigeForCausalLM",
+        model_impl="transformers",
         config_class="LlamaConfig",
         model_class="LlamaForCausalLM",
         config=TEXT,
@@ -726,6 +730,125 @@ MODELS: Mapping[str, TinyModel] = {
         engine={"trust_remote_code": True},
     ),
 }
+"""What the donors 0.28 to 0.31 have and the base 0.27.1 has not, and the control Qwen3."""
+
+
+def plain(name: str, config_class: str, config: Mapping[str, Any]) -> TinyModel:
+    """Give a model whose checkpoint transformers writes, with no other peculiarity."""
+    return TinyModel(architecture=name, config_class=config_class, model_class=name, config=config)
+
+
+def qwen35(name: str, config_class: str, config: Mapping[str, Any]) -> TinyModel:
+    """Give one of the Qwen3.5 classes; the CPU kernel of its linear attention takes bfloat16 only."""
+    return TinyModel(
+        architecture=name,
+        config_class=config_class,
+        model_class=name,
+        config=config,
+        engine=BF16,
+        files={} if "CausalLM" in name else QWEN_PROCESSORS,
+    )
+
+
+ABLATED: Mapping[str, TinyModel] = {
+    "Qwen3_5ForCausalLM": qwen35("Qwen3_5ForCausalLM", "Qwen3_5TextConfig", QWEN35_TEXT),
+    "Qwen3_5MoeForCausalLM": qwen35(
+        "Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextConfig", QWEN35_MOE_TEXT
+    ),
+    "Qwen3_5ForConditionalGeneration": qwen35(
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5Config",
+        {**MARKS, "text_config": QWEN35_TEXT, "vision_config": QWEN_VISION},
+    ),
+    "Qwen3_5MoeForConditionalGeneration": qwen35(
+        "Qwen3_5MoeForConditionalGeneration",
+        "Qwen3_5MoeConfig",
+        {**MARKS, "text_config": QWEN35_MOE_TEXT, "vision_config": QWEN_VISION},
+    ),
+    "PhiMoEForCausalLM": TinyModel(
+        architecture="PhiMoEForCausalLM",
+        config_class="PhimoeConfig",
+        model_class="PhimoeForCausalLM",
+        config={
+            **TEXT,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "lm_head_bias": True,
+            "attention_bias": True,
+        },
+    ),
+    "RobertaModel": TinyModel(
+        architecture="RobertaModel",
+        config_class="RobertaConfig",
+        model_class="RobertaModel",
+        config={
+            "vocab_size": VOCABULARY,
+            "hidden_size": 128,
+            "intermediate_size": 256,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 514,
+            "type_vocab_size": 1,
+            "bos_token_id": 258,
+            "eos_token_id": 256,
+            "pad_token_id": 257,
+        },
+        task="embed",
+        engine={"runner": "pooling"},
+        perturb="output.dense",
+    ),
+    "LlamaForCausalLM": plain("LlamaForCausalLM", "LlamaConfig", TEXT),
+    "EagleLlamaForCausalLM": TinyModel(
+        architecture="EagleLlamaForCausalLM",
+        config={
+            **TEXT,
+            "model_type": "llama",
+            "head_dim": 32,
+            "hidden_act": "silu",
+            "rms_norm_eps": 1e-6,
+            "num_hidden_layers": 1,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        draft_of="LlamaForCausalLM",
+        speculative={"method": "eagle", "num_speculative_tokens": 2},
+    ),
+    "ApertusForCausalLM": plain("ApertusForCausalLM", "ApertusConfig", {**TEXT, "head_dim": 32}),
+    "StableLmForCausalLM": plain("StableLmForCausalLM", "StableLmConfig", TEXT),
+    "SeedOssForCausalLM": plain("SeedOssForCausalLM", "SeedOssConfig", {**TEXT, "head_dim": 32}),
+    "GPTNeoXForCausalLM": TinyModel(
+        architecture="GPTNeoXForCausalLM",
+        config_class="GPTNeoXConfig",
+        model_class="GPTNeoXForCausalLM",
+        config=TEXT,
+        perturb="dense",
+    ),
+    "PhiForCausalLM": TinyModel(
+        architecture="PhiForCausalLM",
+        config_class="PhiConfig",
+        model_class="PhiForCausalLM",
+        config=TEXT,
+        perturb="dense",
+    ),
+    "OPTForCausalLM": TinyModel(
+        architecture="OPTForCausalLM",
+        config_class="OPTConfig",
+        model_class="OPTForCausalLM",
+        config={
+            "vocab_size": VOCABULARY,
+            "hidden_size": 128,
+            "ffn_dim": 256,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "word_embed_proj_dim": 128,
+            "max_position_embeddings": 512,
+            "bos_token_id": 258,
+            "eos_token_id": 256,
+            "pad_token_id": 257,
+        },
+        perturb="out_proj",
+    ),
+}
+"""What is taken out of the base 0.27.1 and grafted back (ablations.toml)."""
 
 CONTROLS: Mapping[str, TinyModel] = {
     "Qwen3NextForCausalLM": TinyModel(
@@ -767,3 +890,6 @@ CONTROLS: Mapping[str, TinyModel] = {
     ),
 }
 """What vLLM 0.14.1 knows already, built from the same parts as Qwen3.5: the control of the story's test."""
+
+EVERY: Mapping[str, TinyModel] = {**MODELS, **ABLATED}
+"""All that can be served for tokens."""
