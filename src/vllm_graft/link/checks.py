@@ -151,8 +151,9 @@ class Checker:
             return
         theirs = contract.returned_arities(self._base, counterpart, call.member)
         if theirs and call.unpacked not in theirs:
-            self._repairs.bring(
+            self._repairs.bring_for(
                 unit,
+                call,
                 boundary,
                 call.member,
                 Breach(
@@ -209,8 +210,9 @@ class Checker:
             return
         donor_member = provider.definition.members[read.attribute]
         if read.called and base_member[1].is_stub and not donor_member.is_stub:
-            self._repairs.bring(
+            self._repairs.bring_for(
                 unit,
+                read,
                 boundary,
                 read.attribute,
                 Breach(
@@ -254,6 +256,7 @@ class Checker:
                 or self._donor.member(boundary, name) is None
                 or self._base.member(counterpart, name) is not None
                 or self._base.files.containing(f".{name}(".encode())
+                or self._is_called_where_derived(boundary, name)
             ):
                 continue
             self._repairs.report(
@@ -268,6 +271,14 @@ class Checker:
                     " the base",
                 )
             )
+
+    def _is_called_where_derived(self, boundary: Found, name: str) -> bool:
+        """Tell whether a member that a derived class brings calls a hook."""
+        derivation = self._decisions.derived.get(boundary.dotted)
+        members = derivation.members.items() if derivation is not None else ()
+        return any(
+            name in provider.definition.members[member].self_reads for member, provider in members
+        )
 
     def _check_protocols(self, unit: Unit, found: Found) -> None:
         """See that the model has what the base's engine declares and calls on every such model.

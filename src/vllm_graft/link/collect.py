@@ -275,42 +275,46 @@ class UseCollector:
 
     def _attribute(self, node: ast.Attribute, scope: Scope, *, called: bool) -> None:
         chain = dotted(node)
-        if chain is not None:
-            parts = chain.split(".")
-            if parts[:2] == ["torch", "ops"] and len(parts) >= _OPERATOR_PARTS:
-                self._uses.append(
-                    OperatorUse(
-                        owner=self._owner,
-                        namespace=parts[2],
-                        name=parts[3],
-                        span=span_of(node),
-                        guard=" and ".join(g for g in self._guards if g),
-                    )
-                )
-                return
-            known, _ = scope.lookup(parts[0])
-            if not known:
-                self._name(node, chain, scope)
-        inner = self._inference.of(node.value, scope)
-        if (
-            inner is not None
-            and inner.kind in {"instance", "class"}
-            and isinstance(node.ctx, ast.Load)
-        ):
-            through = inner.through or ("class" if inner.kind == "class" else "instance")
+        parts = [] if chain is None else chain.split(".")
+        if parts[:2] == ["torch", "ops"] and len(parts) >= _OPERATOR_PARTS:
             self._uses.append(
-                ReadUse(
+                OperatorUse(
                     owner=self._owner,
-                    receiver=inner.found,
-                    attribute=node.attr,
-                    through=through,
+                    namespace=parts[2],
+                    name=parts[3],
                     span=span_of(node),
-                    value_span=span_of(node.value),
-                    called=called,
+                    guard=" and ".join(g for g in self._guards if g),
                 )
             )
-        if chain is None or scope.lookup(chain.partition(".")[0])[0]:
+            return
+        if chain is None or scope.lookup(parts[0])[0]:
+            self._read(node, scope, called=called)
             self._walk(node.value, scope)
+            return
+        # A chain from a global name is one use of that name, and a read at each of its links.
+        self._name(node, chain, scope)
+        link: ast.expr = node
+        while isinstance(link, ast.Attribute):
+            self._read(link, scope, called=called and link is node)
+            link = link.value
+
+    def _read(self, node: ast.Attribute, scope: Scope, *, called: bool) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            return
+        inner = self._inference.of(node.value, scope)
+        if inner is None or inner.kind not in {"instance", "class"}:
+            return
+        self._uses.append(
+            ReadUse(
+                owner=self._owner,
+                receiver=inner.found,
+                attribute=node.attr,
+                through=inner.through or ("class" if inner.kind == "class" else "instance"),
+                span=span_of(node),
+                value_span=span_of(node.value),
+                called=called,
+            )
+        )
 
     def _call(self, node: ast.Call, scope: Scope, *, unpacked: int) -> None:
         if isinstance(node.func, ast.Attribute):

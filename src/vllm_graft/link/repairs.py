@@ -75,7 +75,7 @@ class Repairs:
             wanted=f"{wanted}{_shown(call)}",
             found=f"the base's {mismatch.reason}",
         )
-        self.bring(unit, boundary, call.member, breach)
+        self.bring_for(unit, call, boundary, call.member, breach)
 
     def _leave_out(self, unit: Unit, call: CallUse, names: tuple[str, ...], callee: Found) -> None:
         for keyword in call.keywords:
@@ -89,6 +89,31 @@ class Repairs:
                         f" the donor's default, and the base's {callee.name} has no such parameter",
                     )
                 )
+
+    def bring_for(
+        self, unit: Unit, use: CallUse | ReadUse, boundary: Found, member: str, breach: Breach
+    ) -> bool:
+        """Bring what a use needs, unless the object that it meets is the base engine's own."""
+        if member and not self._is_made_here(use, boundary):
+            self.report(breach)
+            return False
+        return self.bring(unit, boundary, member, breach)
+
+    def _is_made_here(self, use: CallUse | ReadUse, boundary: Found) -> bool:
+        """Tell whether a class that is derived in the graft is the class of what the use meets.
+
+        An object that reaches the model as an argument or through one is made by the base's engine,
+        of the base's class.
+        """
+        if isinstance(use, CallUse):
+            receiver, is_ours = use.callee, use.receiver in {"self", "super", "class", "construct"}
+        else:
+            receiver, is_ours = use.receiver, use.through in {"self", "super", "class"}
+        return (
+            is_ours
+            or boundary.dotted in self._linked.constructed
+            or self._decisions.is_grafted(receiver)
+        )
 
     def bring(self, unit: Unit, boundary: Found, member: str, breach: Breach) -> bool:
         """Use the donor's function, or the donor's member on a class derived from the base's.
@@ -130,11 +155,7 @@ class Repairs:
         wanted = f"{boundary.dotted}.{read.attribute}"
         missing = f"the base's {boundary.name} has no {read.attribute}"
         is_enumeration = contract.is_enumeration(self._pair.donor, boundary)
-        made_here = (
-            read.through in {"self", "super", "class"}
-            or boundary.dotted in self._linked.constructed
-        )
-        if made_here and not is_enumeration:
+        if self._is_made_here(read, boundary) and not is_enumeration:
             for name in self._bringers(provider, read.attribute):
                 breach = Breach(
                     code="G203",

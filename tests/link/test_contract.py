@@ -1,0 +1,498 @@
+"""The contract rules as a table over small installs: what the donor asks, what the base gives, what is said and done."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from linking import LAYERS, MODEL, Linking, linked
+from vllm_graft.values.install import NativeCode
+
+LIBRARY = "from vllm.model_executor.layers.library import "
+PLATFORM = (
+    "class Platform:\n    def is_rocm(self) -> bool:\n        return False\n\n\n"
+    "current_platform = Platform()\n"
+)
+REGISTERING = "def direct_register_custom_op(**_):\n    pass\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """``donor`` and ``base`` are the engine's library; ``model`` is the donor's model file."""
+
+    name: str
+    model: str
+    donor: str = ""
+    base: str = ""
+    files: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Further files: path → (the donor's text, the base's text); an empty text is no file."""
+    codes: set[str]
+    """Code and severity, as in ``G201 note``."""
+    resolutions: dict[str, str] = field(default_factory=dict[str, str])
+    ask: str = ""
+    """An expression over the model's module to which graft and donor must say the same."""
+    native: NativeCode | None = None
+
+    def link(self) -> Linking:
+        files = {LAYERS: (self.donor, self.base), MODEL: (self.model, ""), **self.files}
+        return linked(
+            donor={path: texts[0] for path, texts in files.items() if texts[0]},
+            base={path: texts[1] for path, texts in files.items() if texts[1]},
+            native=self.native,
+        )
+
+
+def a_model(imports: str, *body: str, bases: str = "") -> str:
+    """A model module: imports, and a class whose ``run`` has this body."""
+    lines = "".join(f"        {line}\n" for line in body)
+    return f"{imports}\n\n\nclass OkapiForCausalLM{bases}:\n    def run(self):\n{lines}"
+
+
+ROWS = [
+    # ── G104: a name ──────────────────────────────────────────────────────────────────────────────
+    Row(
+        name="a class of the engine's core that the base lacks is blocked",
+        model=a_model("from vllm.v1.pool import Pool", "return Pool().size"),
+        files={"vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n")},
+        codes={"G104 blocked"},
+        resolutions={"Pool": "blocked"},
+    ),
+    Row(
+        name="a module of the engine's core that the base lacks is blocked",
+        model=a_model("from vllm.v1.pool import size", "return size()"),
+        files={"vllm/v1/pool.py": ("def size():\n    return 3\n", "")},
+        codes={"G104 blocked"},
+        resolutions={"size": "blocked"},
+    ),
+    Row(
+        name="a function of the engine's core is extracted into a base that has its module",
+        model=a_model("from vllm.v1.pool import size", "return size()"),
+        files={"vllm/v1/pool.py": ("def size():\n    return 3\n", "SIZE = 1\n")},
+        codes=set(),
+        resolutions={"size": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="what only another platform uses is not missed",
+        model=a_model(
+            "from vllm.platforms import current_platform",
+            "if current_platform.is_rocm():",
+            "    from vllm.v1.pool import Pool",
+            "    return Pool()",
+            "return 4",
+        ),
+        files={
+            "vllm/v1/pool.py": ("class Pool:\n    pass\n", "SIZE = 1\n"),
+            "vllm/platforms/__init__.py": (PLATFORM, PLATFORM),
+        },
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── G201, G202, G216: calls ───────────────────────────────────────────────────────────────────
+    Row(
+        name="a function that takes less is replaced by the donor's",
+        model=a_model(LIBRARY + "scale", "return scale(2, by=5)"),
+        donor="def scale(x, *, by=1):\n    return x * by\n",
+        base="def scale(x):\n    return x\n",
+        codes={"G201 note"},
+        resolutions={"scale": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a method of a class that the model makes is brought on a derived class",
+        model=a_model(LIBRARY + "Layer", "return Layer(3).scale(2)"),
+        donor="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self, by):\n        return self.n * by\n",
+        base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self):\n        return self.n\n",
+        codes={"G201 review"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a call that binds to the base's signature is no news",
+        model=a_model(LIBRARY + "scale", "return scale(2, by=5)"),
+        donor="def scale(x, *, by=1, exactly=False):\n    return x * by\n",
+        base="def scale(x, by):\n    return x * by\n",
+        codes=set(),
+        resolutions={"scale": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a method of an object that only the engine makes cannot be brought",
+        model=LIBRARY + "Pool\n\n\nclass OkapiForCausalLM:\n"
+        "    def run(self, pool: Pool):\n        return pool.take(1, strict=True)\n",
+        donor="class Pool:\n    def take(self, n, *, strict=False):\n        return n\n",
+        base="class Pool:\n    def take(self, n):\n        return n\n",
+        codes={"G201 blocked"},
+    ),
+    Row(
+        name="a keyword that says what the donor's default says is left out",
+        model=a_model(LIBRARY + "scale", "return scale(2, exactly=False)"),
+        donor="def scale(x, *, exactly=False):\n    return x\n",
+        base="def scale(x):\n    return x\n",
+        codes={"G202 note"},
+        resolutions={"scale": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a keyword that says something else is not left out",
+        model=a_model(LIBRARY + "scale", "return scale(2, exactly=True)"),
+        donor="def scale(x, *, exactly=False):\n    return (x, exactly)\n",
+        base="def scale(x):\n    return x\n",
+        codes={"G201 note"},
+        resolutions={"scale": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a default that differs is told",
+        model=a_model(LIBRARY + "scale", "return scale(2)"),
+        donor="def scale(x, by=1):\n    return x * by\n",
+        base="def scale(x, by=2):\n    return x * by\n",
+        codes={"G216 review"},
+        resolutions={"scale": "changed"},
+    ),
+    Row(
+        name="a default that the call does not use is no news",
+        model=a_model(LIBRARY + "scale", "return scale(2, 3)"),
+        donor="def scale(x, by=1):\n    return x * by\n",
+        base="def scale(x, by=2):\n    return x * by\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── G203, G205, G215: reads ───────────────────────────────────────────────────────────────────
+    Row(
+        name="a member that the base's parent lacks is brought on a derived parent",
+        model=a_model(LIBRARY + "Parent", "return self.tag() + 1", bases="(Parent)"),
+        donor="class Parent:\n    def tag(self):\n        return 4\n",
+        base="class Parent:\n    pass\n",
+        codes={"G203 review"},
+        resolutions={"Parent": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a field of an object that only the engine makes is missed",
+        model=LIBRARY + "Meta\n\n\nclass OkapiForCausalLM:\n"
+        "    def run(self, meta: Meta):\n        return meta.lengths\n",
+        donor="class Meta:\n    lengths: list[int] = []\n",
+        base="class Meta:\n    starts: list[int] = []\n",
+        codes={"G203 blocked"},
+    ),
+    Row(
+        name="an attribute that the base's class computes is not missed",
+        model=LIBRARY + "Meta\n\n\nclass OkapiForCausalLM:\n"
+        "    def run(self, meta: Meta):\n        return meta.lengths\n",
+        donor="class Meta:\n    lengths: list[int] = []\n",
+        base="class Meta:\n    def __getattr__(self, name):\n        return []\n",
+        codes=set(),
+    ),
+    Row(
+        name="a method that the base only declares is brought",
+        model=a_model(LIBRARY + "Parent", "return self.tag() + 1", bases="(Parent)"),
+        donor="class Parent:\n    def tag(self):\n        return 4\n",
+        base="class Parent:\n    def tag(self):\n        raise NotImplementedError\n",
+        codes={"G203 review"},
+        resolutions={"Parent": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a switch that the base's configuration lacks is read with the donor's default",
+        model="from vllm.config.cache import CacheConfig\n\n\nclass OkapiForCausalLM:\n"
+        "    @staticmethod\n    def run(config: CacheConfig):\n        return config.mode\n",
+        files={
+            "vllm/config/cache.py": (
+                'class CacheConfig:\n    mode: str = "none"\n',
+                "class CacheConfig:\n    size: int = 1\n",
+            )
+        },
+        codes={"G205 review"},
+        ask="model.OkapiForCausalLM.run(model.CacheConfig())",
+    ),
+    Row(
+        name="a switch without a default is missed",
+        model="from vllm.config.cache import CacheConfig\n\n\nclass OkapiForCausalLM:\n"
+        "    @staticmethod\n    def run(config: CacheConfig):\n        return config.mode\n",
+        files={
+            "vllm/config/cache.py": (
+                "class CacheConfig:\n    mode: str\n",
+                "class CacheConfig:\n    size: int = 1\n",
+            )
+        },
+        codes={"G203 blocked"},
+    ),
+    Row(
+        name="a member that the base's enumeration lacks is missed",
+        model=a_model(LIBRARY + "Kind", "return Kind.SPARSE.value"),
+        donor="import enum\n\n\nclass Kind(enum.Enum):\n    DENSE = 1\n    SPARSE = 2\n",
+        base="import enum\n\n\nclass Kind(enum.Enum):\n    DENSE = 1\n",
+        codes={"G215 blocked"},
+    ),
+    Row(
+        name="a member that the base's enumeration has is not",
+        model=a_model(LIBRARY + "Kind", "return Kind.DENSE.value"),
+        donor="import enum\n\n\nclass Kind(enum.Enum):\n    DENSE = 1\n    SPARSE = 2\n",
+        base="import enum\n\n\nclass Kind(enum.Enum):\n    DENSE = 1\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── G204, G218, G212: classes ─────────────────────────────────────────────────────────────────
+    Row(
+        name="a hook that the base's parent never calls comes with its caller",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def part(self):\n        return 7\n",
+        donor="class Parent:\n    def run(self):\n        return self.part() * 2\n"
+        "    def part(self):\n        return 1\n",
+        base="class Parent:\n    def run(self):\n        return 2\n",
+        codes={"G203 review", "G204 review"},
+        resolutions={"Parent": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a hook that the base's parent calls is no news",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def part(self):\n        return 7\n",
+        donor="class Parent:\n    def run(self):\n        return 2 * self.part()\n"
+        "    def part(self):\n        return 1\n",
+        base="class Parent:\n    def run(self):\n        return self.part() * 2\n"
+        "    def part(self):\n        return 3\n",
+        codes=set(),
+        resolutions={"Parent": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a hook that nothing in the base calls is told",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def warm_up(self):\n        return 7\n",
+        donor="class Parent:\n    def warm_up(self):\n        return 1\n",
+        base="class Parent:\n    pass\n",
+        codes={"G218 review"},
+    ),
+    Row(
+        name="a hook that the base's engine calls is not",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def warm_up(self):\n        return 7\n",
+        donor="class Parent:\n    def warm_up(self):\n        return 1\n",
+        base="class Parent:\n    pass\n\n\ndef start(model):\n    model.warm_up()\n",
+        codes=set(),
+    ),
+    Row(
+        name="a member that the base's engine calls on every model is missed",
+        model="class OkapiForCausalLM:\n    def forward(self):\n        return 1\n",
+        files={
+            "vllm/model_executor/models/interfaces_base.py": (
+                "class VllmModel:\n    def forward(self): ...\n",
+                "class VllmModel:\n    def forward(self): ...\n    def embed(self): ...\n",
+            )
+        },
+        codes={"G212 blocked"},
+    ),
+    Row(
+        name="a member that the model has is not",
+        model="class OkapiForCausalLM:\n    def forward(self):\n        return 1\n"
+        "    def embed(self):\n        return 1\n",
+        files={
+            "vllm/model_executor/models/interfaces_base.py": (
+                "class VllmModel:\n    def forward(self): ...\n",
+                "class VllmModel:\n    def forward(self): ...\n    def embed(self): ...\n",
+            )
+        },
+        codes=set(),
+    ),
+    # ── G206, G207: kinds and results ─────────────────────────────────────────────────────────────
+    Row(
+        name="a loader that takes no tuple is brought",
+        model=a_model(
+            LIBRARY + "Linear",
+            'mapping = [("qkv", "in_proj", (0, 1, 2))]',
+            "return Linear().weight_loader(1, 2, mapping[0][2])",
+        ),
+        donor="class Linear:\n    def weight_loader(self, param, weight,"
+        " loaded_shard_id: int | tuple[int, ...] | None = None):\n"
+        "        return [loaded_shard_id]\n",
+        base="class Linear:\n    def weight_loader(self, param, weight,"
+        " loaded_shard_id: int | None = None):\n"
+        "        return [loaded_shard_id + 0]\n",
+        codes={"G206 review"},
+        resolutions={"Linear": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a loader is good enough for a weight map without tuples",
+        model=a_model(
+            LIBRARY + "Linear",
+            'mapping = [("qkv", "in_proj", 0)]',
+            "return Linear().weight_loader(1, 2, mapping[0][2])",
+        ),
+        donor="class Linear:\n    def weight_loader(self, param, weight,"
+        " loaded_shard_id: int | tuple[int, ...] | None = None):\n"
+        "        return [loaded_shard_id]\n",
+        base="class Linear:\n    def weight_loader(self, param, weight,"
+        " loaded_shard_id: int | None = None):\n"
+        "        return [loaded_shard_id + 0]\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="another number of results is met by the donor's function",
+        model=a_model(LIBRARY + "parts", "a, b = parts(3)", "return a + b"),
+        donor="def parts(x):\n    return x, x + 1\n",
+        base="def parts(x):\n    return x, x + 1, x + 2\n",
+        codes={"G207 note"},
+        resolutions={"parts": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="the same number of results is no news",
+        model=a_model(LIBRARY + "parts", "a, b = parts(3)", "return a + b"),
+        donor="def parts(x):\n    return x, x + 1\n",
+        base="def parts(x):\n    y = x + 1\n    return x, y\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── G208, G209, G210: operators ───────────────────────────────────────────────────────────────
+    Row(
+        name="an operator that the base registers nowhere is missed",
+        model=a_model("import torch", "return torch.ops.vllm.gather(1)"),
+        donor='direct_register_custom_op(op_name="gather", op_func=len)\n',
+        base="SIZE = 1\n",
+        codes={"G208 blocked", "G211 blocked"},
+    ),
+    Row(
+        name="an operator that the base registers is not",
+        model=a_model("import torch", "return torch.ops.vllm.gather(1)"),
+        donor='direct_register_custom_op(op_name="gather", op_func=len)\n',
+        base='import torch\ndirect_register_custom_op(op_name="gather", op_func=len)\n',
+        codes=set(),
+    ),
+    Row(
+        name="an operator that the base registers too gets another name",
+        model="import torch\nfrom vllm.utils.ops import direct_register_custom_op\n\n\n"
+        "def gather(x):\n    return x\n\n\n"
+        'direct_register_custom_op(op_name="gather", op_func=gather)\n\n\n'
+        "class OkapiForCausalLM:\n    def run(self):\n"
+        "        return torch.ops.vllm.gather(1)\n",
+        donor="SIZE = 1\n",
+        base='import torch\ndirect_register_custom_op(op_name="gather", op_func=len)\n',
+        files={
+            "vllm/utils/ops.py": (REGISTERING, REGISTERING),
+        },
+        codes={"G209 note"},
+    ),
+    Row(
+        name="an operator of the model's own keeps its name",
+        model="import torch\nfrom vllm.utils.ops import direct_register_custom_op\n\n\n"
+        "def gather(x):\n    return x\n\n\n"
+        'direct_register_custom_op(op_name="gather", op_func=gather)\n\n\n'
+        "class OkapiForCausalLM:\n    def run(self):\n"
+        "        return torch.ops.vllm.gather(1)\n",
+        donor="SIZE = 1\n",
+        base="import torch\n",
+        files={
+            "vllm/utils/ops.py": (REGISTERING, REGISTERING),
+        },
+        codes=set(),
+    ),
+    Row(
+        name="a native operator that the base's binaries lack is missed",
+        model=a_model("import torch", "return torch.ops._C.fused_okapi(1)"),
+        donor="SIZE = 1\n",
+        base="import torch\n",
+        codes={"G210 blocked"},
+    ),
+    Row(
+        name="a native operator that the base's binaries have is not",
+        model=a_model("import torch", "return torch.ops._C.fused_okapi(1)"),
+        donor="SIZE = 1\n",
+        base="import torch\n",
+        native=NativeCode(operators=frozenset({"fused_okapi"})),
+        codes=set(),
+    ),
+    Row(
+        name="an extension module that the base lacks is missed",
+        model=a_model("import vllm._okapi_C", "return vllm._okapi_C.run()"),
+        donor="SIZE = 1\n",
+        base="SIZE = 1\n",
+        codes={"G210 blocked"},
+    ),
+    # ── G211, G213: the rest of the base ──────────────────────────────────────────────────────────
+    Row(
+        name="a package that nothing in the base imports is missed",
+        model=a_model("import quagga", "return quagga.run()"),
+        donor="SIZE = 1\n",
+        base="SIZE = 1\n",
+        codes={"G211 blocked"},
+    ),
+    Row(
+        name="a package that the base imports, or that is imported at one's own risk, is not",
+        model=a_model(
+            "import quagga\ntry:\n    import tarpan\nexcept ImportError:\n    tarpan = None",
+            "return quagga.run()",
+        ),
+        donor="SIZE = 1\n",
+        base="import quagga\n",
+        codes=set(),
+    ),
+    Row(
+        name="an exact type that the base asks for is told where a class is derived",
+        model=a_model(LIBRARY + "Layer", "return Layer(3).scale(2)"),
+        donor="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self, by):\n        return self.n * by\n",
+        base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self):\n        return self.n\n\n\n"
+        "def fits(layer):\n    return type(layer) is Layer\n",
+        codes={"G201 review", "G213 review"},
+    ),
+    Row(
+        name="an exact type of a class of a longer name is another",
+        model=a_model(LIBRARY + "Layer", "return Layer(3).scale(2)"),
+        donor="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self, by):\n        return self.n * by\n",
+        base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self):\n        return self.n\n\n\n"
+        "class LayerOfOld:\n    pass\n\n\n"
+        "def fits(layer):\n    return type(layer) is LayerOfOld\n",
+        codes={"G201 review"},
+    ),
+    # ── G217: model code of the base's own ────────────────────────────────────────────────────────
+    Row(
+        name="the base's version of another model's class is used where the donor's cannot come along",
+        model=a_model("from vllm.model_executor.models.zebra import Zebra", "return Zebra().run()"),
+        files={
+            "vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n"),
+            "vllm/model_executor/models/zebra.py": (
+                (
+                    "from vllm.v1.pool import Pool\n\n\n"
+                    "class Zebra:\n    def run(self):\n        return Pool.size\n"
+                ),
+                "class Zebra:\n    def run(self):\n        return 3\n",
+            ),
+        },
+        codes={"G217 review"},
+        resolutions={"Zebra": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="the donor's version of another model's class comes along where it can",
+        model=a_model("from vllm.model_executor.models.zebra import Zebra", "return Zebra().run()"),
+        files={
+            "vllm/model_executor/models/zebra.py": (
+                "class Zebra:\n    def run(self):\n        return 4\n",
+                "class Zebra:\n    def run(self):\n        return 3\n",
+            ),
+        },
+        codes=set(),
+        resolutions={"Zebra": "grafted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_contract(row: Row) -> None:
+    linking = row.link()
+    assert {f"{code} {severity}" for code, severity in linking.codes} == row.codes
+    assert row.resolutions.items() <= linking.resolutions.items()
+    severities = {word.split()[1] for word in row.codes}
+    verdict = next((s for s in ("blocked", "review") if s in severities), "ok")
+    assert linking.plan.verdict == verdict
+    if row.ask:
+        linking.answer(row.ask)
