@@ -41,6 +41,18 @@ class Comparison:
         return not self.differences
 
 
+def told(outcome: Comparison) -> str:
+    """One line for one comparison."""
+    weights = "dummy weights, filled by name" if outcome.dummy_weights else "checkpoint"
+    if outcome.same:
+        return (
+            f"SAME {outcome.architecture}: {outcome.prompts} prompts, {outcome.tokens} tokens, "
+            f"smallest margin {outcome.smallest_margin:.3f}, largest difference "
+            f"{outcome.largest_difference:.1e} ({weights})"
+        )
+    return "\n  ".join((f"DIFFERENT {outcome.architecture} ({weights})", *outcome.differences))
+
+
 class UnusableControlError(AssertionError):
     """The donor's own answers cannot carry a comparison: too small margins, or a repeating output."""
 

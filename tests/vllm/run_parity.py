@@ -15,25 +15,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from environments import tree
-from parity import Comparison, UnusableControlError, compare, serve
+from parity import UnusableControlError, compare, serve, told
 from tiny_models import EVERY
 
 
 def folder_of(word: str) -> Path:
     """Read a tree from the command line: a folder, or a release."""
     return Path(word).resolve() if Path(word).is_dir() else tree(word)
-
-
-def told(outcome: Comparison) -> str:
-    """One line for one comparison."""
-    weights = "dummy weights, filled by name" if outcome.dummy_weights else "checkpoint"
-    if outcome.same:
-        return (
-            f"SAME {outcome.architecture}: {outcome.prompts} prompts, {outcome.tokens} tokens, "
-            f"smallest margin {outcome.smallest_margin:.3f}, largest difference "
-            f"{outcome.largest_difference:.1e} ({weights})"
-        )
-    return "\n  ".join((f"DIFFERENT {outcome.architecture} ({weights})", *outcome.differences))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,79 @@
+# Families that the base has, taken out of it by hand-written list and grafted back from a later release.
+
+from pathlib import Path
+
+import ablation
+import environments
+import grafting
+import parity
+import pytest
+import story
+from tiny_models import EVERY
+
+DONOR = "0.31.0"
+CONTROL = "Qwen3ForCausalLM"
+NAMED_SUBSET = (
+    "Qwen3.5, text, multimodal, MTP",
+    "PhiMoE, a mixture of experts",
+    "RoBERTa, embeddings",
+    "StableLM",
+)
+
+
+def without(family: ablation.Family, trees: Path) -> Path:
+    return ablation.ablate(family, environments.tree(family.base), trees / "ablated")
+
+
+def back(family: ablation.Family, tree: Path, trees: Path) -> Path:
+    planned = grafting.plan(
+        tree,
+        environments.tree(DONOR),
+        family.architectures,
+        trees / "plan.json",
+        features=family.features,
+    )
+    assert planned.verdict in {"ok", "review"}, planned.said
+    return grafting.apply(planned, tree, trees / "back")
+
+
+def the_matrix() -> list[object]:
+    return [
+        pytest.param(
+            family,
+            id=family.name.split(",")[0],
+            marks=[] if family.name in NAMED_SUBSET else [pytest.mark.full],
+        )
+        for family in ablation.families()
+    ]
+
+
+@pytest.mark.parametrize("family", the_matrix())
+def test_a_family_taken_out_comes_back(family: ablation.Family, trees: Path) -> None:
+    ablated = without(family, trees)
+    bare = parity.serve(ablated, [CONTROL, family.models[0]])
+    assert "error" not in bare[CONTROL], bare[CONTROL].get("traceback")
+    assert "not supported" in bare[family.models[0]].get("error", "served")
+
+    grafted_tree = back(family, ablated, trees)
+    donor = parity.serve(environments.tree(DONOR), family.models)
+    grafted = parity.serve(grafted_tree, family.models, perturbed=family.models[:1])
+    for name in family.models:
+        outcome = parity.compare(donor[name], grafted[name], EVERY[name])
+        print(parity.told(outcome))
+        assert outcome.differences == (), grafted[name].get("traceback")
+    spoilt = grafted[f"{family.models[0]} perturbed"]
+    assert spoilt.get("perturbed"), spoilt.get("error")
+    assert not parity.compare(donor[family.models[0]], spoilt, EVERY[family.models[0]]).same
+
+    asked = story.ask(grafted_tree, {}, registry=family.architectures)
+    untouched = story.ask(environments.tree(family.base), {}, registry=family.architectures)
+    assert asked["registry"] == untouched["registry"]
+    environments.remove(ablated)
+    environments.remove(grafted_tree)
+
+
+def test_every_family_can_be_taken_out(trees: Path) -> None:
+    families = ablation.families()
+    assert len(families) >= 8
+    for family in families:
+        environments.remove(without(family, trees))
