@@ -142,7 +142,8 @@ class Index:
         if found is not None:
             return found
         for source in summary.stars:
-            found = self.resolve(source, name) if is_inside(source) else None
+            starred = self.summary(source) if is_inside(source) else None
+            found = self.resolve(source, name) if starred and starred.gives_to_star(name) else None
             if found is not None:
                 return found
         return self.submodule(f"{module}.{name}")

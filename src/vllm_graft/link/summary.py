@@ -22,11 +22,20 @@ class ModuleSummary:
     """Absolute modules of star imports at module level."""
     lazy: Mapping[str, str]
     """Names served by a module ``__getattr__``: name → absolute module."""
-    exports: tuple[str, ...]
-    """``__all__`` where it is a literal."""
+    exports: frozenset[str] | None
+    """``__all__``; None where there is none, or where it is computed."""
     has_getattr: bool
     loose: tuple[ast.stmt, ...] = field(repr=False, compare=False)
     """Top-level statements that bind nothing."""
+
+    def gives_to_star(self, name: str) -> bool:
+        """Tell whether ``from module import *`` binds a name that the module has.
+
+        Source: Python language reference, "The import statement".
+        """
+        if self.exports is not None:
+            return name in self.exports
+        return "__all__" in self.definitions or not name.startswith("_")
 
 
 def absolute_module(module: str, *, is_package: bool, level: int, target: str | None) -> str:
@@ -74,7 +83,7 @@ class _Reading:
         self._is_package = is_package
         self.definitions: dict[str, Definition] = {}
         self.stars: list[str] = []
-        self.exports: tuple[str, ...] = ()
+        self.exports: frozenset[str] | None = None
         self.loose: list[ast.stmt] = []
 
     def take(self, node: ast.stmt, guard: str) -> None:
@@ -124,12 +133,8 @@ class _Reading:
         for target in names:
             if not isinstance(target.ctx, ast.Store):
                 continue
-            if target.id == "__all__" and node.value is not None:
-                self.exports = tuple(
-                    c.value
-                    for c in ast.walk(node.value)
-                    if isinstance(c, ast.Constant) and isinstance(c.value, str)
-                )
+            if target.id == "__all__":
+                self._exports(node)
             if target.id in self.definitions and guard in {"except", AT_RUN_TIME}:
                 continue
             self.definitions[target.id] = Definition(
@@ -140,6 +145,17 @@ class _Reading:
                 guard=guard,
                 node=node,
             )
+
+    def _exports(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        items = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else None
+        texts = [text_of(item) for item in items] if items is not None else [None]
+        known = frozenset(text for text in texts if text is not None)
+        if None in texts or (isinstance(node, ast.AugAssign) and self.exports is None):
+            self.exports = None
+        elif isinstance(node, ast.AugAssign) and self.exports is not None:
+            self.exports |= known
+        else:
+            self.exports = known
 
 
 def _imported(
