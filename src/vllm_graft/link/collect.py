@@ -4,24 +4,21 @@
 import ast
 from collections.abc import Iterable
 from itertools import chain
-from typing import Literal
 
 from vllm_graft.link.bindings import Bindings
+from vllm_graft.link.calls import calls_of, partial_calls_of
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.infer import Inference, Scope
 from vllm_graft.link.registrations import class_registration, operator_registration
 from vllm_graft.link.scopes import FunctionNode, bound_targets, dotted, flatten, string_annotations
 from vllm_graft.link.uses import (
     IMPORTS,
-    CallUse,
-    Keyword,
     ModuleUses,
     NameUse,
     OperatorUse,
     Owner,
     ReadUse,
     Registration,
-    Span,
     Use,
     span_of,
 )
@@ -227,10 +224,12 @@ class UseCollector:
                 self._walk_all(ast.iter_child_nodes(node), self._inner_scope(scope, bound))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 self._walk(test, scope)
-                self._guards.append(ast.unparse(test))
+                condition = ast.unparse(test)
+                self._guards.append(condition)
                 self._walk(body, scope)
-                self._guards.pop()
+                self._guards[-1] = f"not ({condition})"
                 self._walk(orelse, scope)
+                self._guards.pop()
             case _:
                 self._walk_all(ast.iter_child_nodes(node), scope)
 
@@ -326,66 +325,18 @@ class UseCollector:
         if registration is not None:
             self._registrations.append(registration)
         callee = self._inference.of(node.func, scope)
-        if callee is None or not is_inside(callee.found.module):
-            return
-        member, receiver = callee.member, callee.through
-        if callee.kind == "class":
-            member, receiver = "__init__", "construct"
-        elif callee.kind == "instance":
-            # Calling an nn.Module runs its forward; a CustomOp's forward takes anything and dispatches.
-            # Source: torch.nn.Module.__call__; vLLM 0.14.1 to 0.31.0 model_executor/custom_op.py.
-            for name in self._forwards_of(callee.found):
-                self._record_call(node, callee.found, name, "instance", unpacked)
-            return
-        elif callee.kind == "function":
-            member, receiver = "", ""
-        elif callee.kind != "method":
-            return
-        self._record_call(node, callee.found, member, receiver, unpacked)
+        if callee is not None:
+            self._uses.extend(calls_of(self._index, callee, node, self._owner, unpacked))
+        elif node.args and self._is_partial(node.func, scope):
+            bound = self._inference.of(node.args[0], scope)
+            if bound is not None:
+                self._uses.extend(partial_calls_of(self._index, bound, node, self._owner))
 
-    def _record_call(
-        self,
-        node: ast.Call,
-        callee: Found,
-        member: str,
-        receiver: Literal["", "self", "super", "instance", "class", "construct"],
-        unpacked: int,
-    ) -> None:
-        self._uses.append(
-            CallUse(
-                owner=self._owner,
-                callee=callee,
-                member=member,
-                receiver=receiver,
-                positional=len([a for a in node.args if not isinstance(a, ast.Starred)]),
-                keywords=tuple(
-                    Keyword(
-                        name=k.arg,
-                        value=ast.unparse(k.value),
-                        span=Span(
-                            k.lineno, k.col_offset, k.end_lineno or k.lineno, k.end_col_offset or 0
-                        ),
-                    )
-                    for k in node.keywords
-                    if k.arg is not None
-                ),
-                has_star=any(isinstance(a, ast.Starred) for a in node.args),
-                has_double_star=any(k.arg is None for k in node.keywords),
-                unpacked=unpacked,
-                span=span_of(node),
-            )
-        )
-
-    def _forwards_of(self, found: Found) -> tuple[str, ...]:
-        """Names of the methods that calling an instance may run."""
-        provided = self._index.member(found, "forward")
-        if provided is None:
-            return ()
-        if not any(p.kind == "varargs" for p in provided[1].parameters):
-            return ("forward",)
-        return tuple(
-            name
-            for name in ("forward_native", "forward_cuda", "forward_cpu")
-            if (variant := self._index.member(found, name)) is not None
-            and not any(p.kind == "varargs" for p in variant[1].parameters)
-        )
+    def _is_partial(self, function: ast.expr, scope: Scope) -> bool:
+        """Tell whether this is ``functools.partial``, which calls its first argument later."""
+        head, _, rest = (dotted(function) or "").partition(".")
+        found = None if scope.lookup(head)[0] else self._index.resolve(self._module, head)
+        if found is None or found.definition.kind != "import":
+            return False
+        parts = (found.definition.target_module, found.definition.target_name, rest)
+        return ".".join(part for part in parts if part) == "functools.partial"

@@ -13,6 +13,10 @@ IMPORTS = "<imports>"
 """Owner of the import statements at module level: what importing the whole file asks for."""
 
 
+Receiver = Literal["", "self", "super", "instance", "class", "construct"]
+"""How a call reaches what it runs; empty for a function."""
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The unit of code that a use stands in: a top-level definition, or one member of a class."""
@@ -73,7 +77,7 @@ class CallUse:
     """The function, or the class that is constructed or whose member is called."""
     member: str = ""
     """The member that is called; ``__init__`` for a constructor; empty for a function."""
-    receiver: Literal["", "self", "super", "instance", "class", "construct"] = ""
+    receiver: Receiver = ""
     positional: int = 0
     keywords: tuple[Keyword, ...] = ()
     has_star: bool = False
