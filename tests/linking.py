@@ -90,7 +90,7 @@ class Linking:
         """What the grafted base says to an expression over ``model``, after the donor has said the same."""
         wanted, said = answers([self.donor, self.grafted], expression)
         assert "failed" not in wanted, wanted
-        assert said == wanted
+        assert said == wanted, (said, wanted, self.plan.findings)
         return wanted["said"]
 
 
@@ -106,7 +106,7 @@ def ask(folder, expression):
         return {"failed": f"{type(error).__name__}: {error}"}
     finally:
         sys.path.remove(folder)
-        for name in [n for n in sys.modules if n.partition(".")[0] == "vllm"]:
+        for name in [n for n in sys.modules if n.partition(".")[0] in ("vllm", "torch")]:
             del sys.modules[name]
 
 print(json.dumps([ask(folder, sys.argv[1]) for folder in sys.argv[2:]]))

@@ -69,7 +69,7 @@ class Index:
     def path_of(self, module: str) -> str | None:
         """Path of the file that defines a module, or None where there is none."""
         stem = module.replace(".", "/")
-        for path in (f"{stem}.py", f"{stem}/__init__.py"):
+        for path in (f"{stem}/__init__.py", f"{stem}.py"):
             if path in self.files:
                 return path
         return None
@@ -233,15 +233,20 @@ class Index:
         """Find an attribute of a class along its ancestors: the class that provides it, and it."""
         key = (found.dotted, name)
         if key not in self._members:
-            self._members[key] = next(
-                (
-                    (item, item.definition.members[name])
-                    for item in self.ancestry(found).classes
-                    if name in item.definition.members
-                ),
-                None,
-            )
+            self._members[key] = self._provided(found, name)
         return self._members[key]
+
+    def _provided(self, found: Found, name: str) -> tuple[Found, Member] | None:
+        assigned: tuple[Found, Member] | None = None
+        for item in self.ancestry(found).classes:
+            member = item.definition.members.get(name)
+            if member is None:
+                continue
+            if member.kind == "property" or (member.kind != "instance" and assigned is None):
+                return item, member
+            # What a method assigns to may be a property of an ancestor: then that is what is read.
+            assigned = assigned or (item, member)
+        return assigned
 
     def definers(self, name: str, kind: str) -> Iterator[Found]:
         """Give every top-level class or function of this name in the install, by path."""
