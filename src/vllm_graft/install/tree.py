@@ -3,7 +3,7 @@
 """The files of an install, in memory."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 
@@ -16,6 +16,7 @@ class PackedFiles:
     __slots__ = (
         "_end_of_python",
         "_first",
+        "_holders",
         "_paths",
         "_python_paths",
         "_starts",
@@ -43,6 +44,7 @@ class PackedFiles:
             message = f"a block of {len(text)} bytes does not hold the {place} that its table says"
             raise ValueError(message)
         self._paths = tuple(sorted(self._table))
+        self._holders: dict[bytes, tuple[str, ...]] = {}
 
     @classmethod
     def of(cls, files: Iterable[tuple[str, bytes]]) -> Self:
@@ -79,9 +81,14 @@ class PackedFiles:
 
     def containing(self, needle: bytes) -> Sequence[str]:
         """Give the sorted paths of vLLM's ``*.py`` files whose bytes contain ``needle``."""
+        if needle not in self._holders:  # a pass over the block takes milliseconds; some ask again
+            self._holders[needle] = tuple(self._search(needle))
+        return self._holders[needle]
+
+    def _search(self, needle: bytes) -> Iterator[str]:
         if not needle:
-            return tuple(self._python_paths)
-        found: list[str] = []
+            yield from self._python_paths
+            return
         place = self._text.find(needle, self._first, self._end_of_python)
         while place >= 0:
             at = bisect_right(self._starts, place) - 1
@@ -89,9 +96,8 @@ class PackedFiles:
             end = self._table[path][1]
             inside = place + len(needle) <= end
             if inside:
-                found.append(path)
+                yield path
             place = self._text.find(needle, end if inside else place + 1, self._end_of_python)
-        return tuple(found)
 
 
 def is_vllm_python(path: str) -> bool:

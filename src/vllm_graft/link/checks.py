@@ -4,7 +4,7 @@
 
 from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
-from vllm_graft.link.compare import shape
+from vllm_graft.link.compare import same_shape
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Unit
 from vllm_graft.link.operators import check_operator, check_registrations
@@ -392,4 +392,4 @@ class Checker:
 
 
 def _same_method(ours: Member, theirs: Member) -> bool:
-    return shape(ours.node) == shape(theirs.node)
+    return same_shape(ours.node, theirs.node)

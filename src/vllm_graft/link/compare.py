@@ -15,32 +15,26 @@ _SKIPPED_ALWAYS = {"type_comment", "ctx", "kind"}
 _SKIPPED = _SKIPPED_ALWAYS | {"annotation", "returns"}
 
 
-def shape(node: ast.AST) -> str:
-    """Render what a node computes, without positions, docstrings and parameter annotations."""
-    parts: list[str] = []
-    _render(node, parts)
-    return "".join(parts)
-
-
-def _render(value: object, parts: list[str]) -> None:
-    if isinstance(value, ast.AST):
-        skipped = _SKIPPED if isinstance(value, _SIGNATURES) else _SKIPPED_ALWAYS
-        parts.append(type(value).__name__)
-        parts.append("(")
-        for name in value._fields:
-            if name not in skipped:
-                _render(getattr(value, name, None), parts)
-                parts.append(",")
-        parts.append(")")
-    elif isinstance(value, list):
-        parts.append("[")
-        for item in cast("list[object]", value):
-            if not _is_docstring(item):
-                _render(item, parts)
-                parts.append(",")
-        parts.append("]")
-    else:
-        parts.append(repr(value))
+def same_shape(ours: object, theirs: object) -> bool:
+    """Tell whether two nodes compute the same: positions, docstrings, parameter annotations apart."""
+    # Most pairs that come here differ, and near their beginning: so no rendering of both.
+    if isinstance(ours, ast.AST):
+        if type(ours) is not type(theirs):
+            return False
+        skipped = _SKIPPED if isinstance(ours, _SIGNATURES) else _SKIPPED_ALWAYS
+        return all(
+            same_shape(getattr(ours, name, None), getattr(theirs, name, None))
+            for name in ours._fields
+            if name not in skipped
+        )
+    if isinstance(ours, list):
+        if not isinstance(theirs, list):
+            return False
+        mine = [item for item in cast("list[object]", ours) if not _is_docstring(item)]
+        other = [item for item in cast("list[object]", theirs) if not _is_docstring(item)]
+        return len(mine) == len(other) and all(map(same_shape, mine, other))
+    # By their text, as 0.0 and -0.0 are equal and nan is not.
+    return type(ours) is type(theirs) and repr(ours) == repr(theirs)
 
 
 def _is_docstring(node: object) -> bool:
@@ -83,7 +77,7 @@ class Comparison:
         if self._text(self._donor, donor) == self._text(self._base, base):
             return True
         ours, theirs = donor.definition.node, base.definition.node
-        return ours is not None and theirs is not None and shape(ours) == shape(theirs)
+        return ours is not None and theirs is not None and same_shape(ours, theirs)
 
     @staticmethod
     def _text(index: Index, found: Found) -> bytes:

@@ -250,8 +250,8 @@ class Index:
 
     def definers(self, name: str, kind: str) -> Iterator[Found]:
         """Give every top-level class or function of this name in the install, by path."""
-        word = "class" if kind == "class" else "def"
-        for needle in (f"{word} {name}(", f"{word} {name}:"):
+        needles = (f"class {name}(", f"class {name}:") if kind == "class" else (f"def {name}(",)
+        for needle in needles:
             for path in self.files.containing(needle.encode()):
                 module = self.module_at(path)
                 summary = self.summary(module)

@@ -5,13 +5,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from vllm_graft.link.decide import Decisions, version_suffix
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
 from vllm_graft.link.index import Index
 from vllm_graft.link.inserted import check_inserted
-from vllm_graft.link.layout import read_layout
+from vllm_graft.link.layout import Layout, read_layout
 from vllm_graft.link.linked import Linked, Root
 from vllm_graft.link.linker import Linker
 from vllm_graft.link.outside import check_exact_types, check_native
@@ -48,19 +49,46 @@ class LinkSession:
     """Two installs, read once; plans over them share what they find out."""
 
     def __init__(self, base: Install, donor: Install) -> None:
-        """Read the layouts of both installs.
-
-        Raises:
-            SourceError: a file that holds the layout is no valid Python.
-        """
+        """Take two installs; they are read when a plan asks."""
         self.base = base
         self.donor = donor
         self._donor_trees = SourceTrees(donor.files)
         self._base_trees = SourceTrees(base.files)
-        self._donor_layout = read_layout(self._donor_trees, install="donor")
-        self._base_layout = read_layout(self._base_trees)
         self._pair = Pair(
             Index(self._donor_trees, "donor"), Index(self._base_trees, "base"), room_of
+        )
+
+    @cached_property
+    def base_layout(self) -> Layout:
+        """The base's tables.
+
+        Raises:
+            SourceError: a file that holds one is no valid Python.
+        """
+        return read_layout(self._base_trees, install="base")
+
+    @cached_property
+    def donor_layout(self) -> Layout:
+        """The donor's tables.
+
+        Raises:
+            SourceError: a file that holds one is no valid Python.
+        """
+        return read_layout(self._donor_trees, install="donor")
+
+    def roots(self, request: LinkRequest) -> Roots:
+        """Find what the donor has of what is asked for.
+
+        Raises:
+            RequestError: the donor has no such architecture or feature.
+            SourceError: a file of the donor is no valid Python.
+        """
+        return find_roots(
+            self.donor_layout,
+            self._donor_trees,
+            architectures=request.architectures,
+            config=request.config,
+            features=request.features,
         )
 
     def plan(self, request: LinkRequest) -> GraftPlan:
@@ -70,13 +98,7 @@ class LinkSession:
             RequestError: the donor has no such architecture or feature.
             SourceError: a file of one of the installs is no valid Python.
         """
-        roots = find_roots(
-            self._donor_layout,
-            self._donor_trees,
-            architectures=request.architectures,
-            config=request.config,
-            features=request.features,
-        )
+        roots = self.roots(request)
         decisions = Decisions(
             self._pair, donor_version=self.donor.version, family=family_module(roots)
         )
@@ -86,8 +108,8 @@ class LinkSession:
             EditRequest(
                 donor=self._donor_trees,
                 base=self._base_trees,
-                donor_layout=self._donor_layout,
-                base_layout=self._base_layout,
+                donor_layout=self.donor_layout,
+                base_layout=self.base_layout,
                 roots=roots,
                 grafted={m.origin: m.name for m in modules if m.kind != "extracted"},
                 operators=linked.operators,
@@ -98,8 +120,8 @@ class LinkSession:
         doubts, dependencies = check_requirements(linked, self.base, self.donor)
         findings = _ordered(
             (
-                *self._donor_layout.findings,
-                *self._base_layout.findings,
+                *self.donor_layout.findings,
+                *self.base_layout.findings,
                 *_contract_findings(linked),
                 *check_native(linked, self.base),
                 *check_exact_types(linked),

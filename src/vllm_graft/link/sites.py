@@ -49,7 +49,7 @@ class Owned:
     def needles(self) -> tuple[str, ...]:
         """Give the fewest strings of which one is in every file that mentions the family."""
         kept: list[str] = []
-        for word in sorted({*self.exact, *self.stems, *self.unasked}, key=len):
+        for word in sorted({*self.exact, *self.stems, *self.unasked}, key=_shortest_first):
             if any(other in word for other in kept):
                 continue
             if len(word) < _LONG and word not in self.stems:
@@ -136,12 +136,17 @@ def owned_identifiers(
     candidates = {word for word in words | stems if len(word) >= _SHORTEST_STEM}
     # Shortest first: a word that contains a known stem needs no search of its own.
     strong: list[str] = []
-    for word in sorted(candidates - set(operators), key=len):
+    for word in sorted(candidates - set(operators), key=_shortest_first):
         if any(stem in word for stem in strong):
             continue
         if not base.files.containing(word.replace(".", "/").encode()) and not _known(word, base):
             strong.append(word)
     return Owned(exact=frozenset(words), stems=tuple(strong), unasked=frozenset(unasked))
+
+
+def _shortest_first(word: str) -> tuple[int, str]:
+    # Words of one length by name: a set's own order changes from run to run.
+    return len(word), word
 
 
 def _known(word: str, base: SourceTrees) -> bool:

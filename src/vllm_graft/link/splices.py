@@ -47,7 +47,7 @@ class Source:
         """
         stop = len(self.content) if end is None else end
         chosen: list[Splice] = []
-        for splice in sorted(set(splices), key=lambda s: (s.start, -s.end)):
+        for splice in sorted(set(splices), key=lambda s: (s.start, -s.end, s.text)):
             if splice.start < start or splice.end > stop:
                 continue
             if chosen and splice.start < chosen[-1].end:

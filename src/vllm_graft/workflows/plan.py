@@ -4,26 +4,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 
 from vllm_graft.errors import RequestError
-from vllm_graft.image.overlay import build_overlay, render_overlay_diff
-from vllm_graft.link.layout import read_layout
-from vllm_graft.link.plan import LinkRequest, link
-from vllm_graft.link.roots import find_roots
-from vllm_graft.link.tables import SourceTrees
-from vllm_graft.report.plan_html import render_plan_html
-from vllm_graft.report.plan_markdown import render_plan_markdown
-from vllm_graft.report.plan_view import view_plan
+from vllm_graft.link.plan import LinkRequest, LinkSession
+from vllm_graft.run.collector import paused_collector
 from vllm_graft.run.console import Console
-from vllm_graft.run.files import write_atomically
-from vllm_graft.run.folder import write_folder
-from vllm_graft.values.codec import encode_plan, plan_digest
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import GraftPlan
 from vllm_graft.values.source import Source, SourceOptions
-from vllm_graft.workflows.explain import read_rules
 from vllm_graft.workflows.open_model import open_model
 from vllm_graft.workflows.open_source import open_install
 
@@ -88,16 +77,14 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
     options = request.options
     base = open_install(request.base, options=options, environment=environment, console=console)
     donor = open_install(request.donor, options=options, environment=environment, console=console)
-    present = _present(base, donor, architectures, config, request.features)
-    if present:
-        return Planned(
-            base=base, donor=donor, architectures=architectures, plan=None, present=present
-        )
-    console.tell(f"linking vLLM {donor.version} into {base.version}")
     asked = LinkRequest(architectures=architectures, config=config, features=request.features)
-    return Planned(
-        base=base, donor=donor, architectures=architectures, plan=link(base, donor, asked)
-    )
+    with paused_collector():
+        session = LinkSession(base, donor)
+        present = _present(session, asked)
+        if not present:
+            console.tell(f"linking vLLM {donor.version} into {base.version}")
+        plan = None if present else session.plan(asked)
+    return Planned(base=base, donor=donor, architectures=architectures, plan=plan, present=present)
 
 
 def write_outputs(planned: Planned, outputs: PlanOutputs) -> tuple[str, ...]:
@@ -106,6 +93,10 @@ def write_outputs(planned: Planned, outputs: PlanOutputs) -> tuple[str, ...]:
     Raises:
         RequestError: E213, one cannot be written.
     """
+    from vllm_graft.image.overlay import build_overlay, render_overlay_diff
+    from vllm_graft.run.folder import write_folder
+    from vllm_graft.values.codec import encode_plan
+
     plan = planned.plan
     assert plan is not None, "there is nothing to write where nothing is to be done"
     written: list[str] = []
@@ -124,14 +115,26 @@ def write_outputs(planned: Planned, outputs: PlanOutputs) -> tuple[str, ...]:
 
 
 def _report(plan: GraftPlan, name: str) -> str:
+    from vllm_graft.report.plan_view import view_plan
+    from vllm_graft.workflows.explain import read_rules
+
     view = view_plan(plan, read_rules())
     if name.endswith(".md"):
+        from vllm_graft.report.plan_markdown import render_plan_markdown
+
         return render_plan_markdown(view)
+    from importlib.resources import files
+
+    from vllm_graft.report.plan_html import render_plan_html
+    from vllm_graft.values.codec import plan_digest
+
     style = (files("vllm_graft") / "data" / "report.css").read_text(encoding="utf-8")
     return render_plan_html(view, plan_digest(plan), style)
 
 
 def _write(name: str, content: bytes) -> str:
+    from vllm_graft.run.files import write_atomically
+
     try:
         write_atomically(name, content)
     except OSError as failure:
@@ -143,26 +146,16 @@ def _write(name: str, content: bytes) -> str:
     return name
 
 
-def _present(
-    base: Install,
-    donor: Install,
-    architectures: tuple[str, ...],
-    config: Mapping[str, object] | None,
-    features: tuple[str, ...],
-) -> tuple[str, ...]:
+def _present(session: LinkSession, asked: LinkRequest) -> tuple[str, ...]:
     """Say where the base has everything asked for; nothing as soon as one part is missing."""
-    base_layout = read_layout(SourceTrees(base.files), install="base")
-    if not set(architectures) <= set(base_layout.by_architecture):
+    base_layout = session.base_layout
+    if not set(asked.architectures) <= set(base_layout.by_architecture):
         return ()
-    found = [base_layout.by_architecture[name] for name in architectures]
+    found = [base_layout.by_architecture[name] for name in asked.architectures]
     told = [f"{entry.architecture} is {entry.module}.{entry.class_name}" for entry in found]
-    if not features:
+    if not asked.features:
         return tuple(told)
-    trees = SourceTrees(donor.files)
-    donor_layout = read_layout(trees, install="donor")
-    roots = find_roots(
-        donor_layout, trees, architectures=architectures, config=config, features=features
-    )
+    roots = session.roots(asked)
     for model in roots.models:
         entry = base_layout.by_architecture.get(model.architecture)
         if entry is None:
