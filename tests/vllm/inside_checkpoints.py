@@ -20,7 +20,7 @@ VOCABULARY = 512
 MARKS = ("<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
 
 REMOTE_CONFIGURATION = """
-from transformers import NemotronHConfig, PretrainedConfig
+from transformers import LlamaConfig, NemotronHConfig, PretrainedConfig
 from transformers.models.qwen3_5_moe.configuration_qwen3_5_moe import Qwen3_5MoeVisionConfig
 
 
@@ -40,6 +40,10 @@ class TinyMobiusConfig(PretrainedConfig):
         super().__init__(**values)
 
 
+class TinyLlamaConfig(LlamaConfig):
+    model_type = "tiny_llama"
+
+
 class TinyNemotronConfig(PretrainedConfig):
     model_type = "NemotronH_Nano_VL_V2"
     sub_configs = {"text_config": NemotronHConfig, "vision_config": TinyConfig}
@@ -51,6 +55,22 @@ class TinyNemotronConfig(PretrainedConfig):
         super().__init__(**values)
 """
 """The configuration classes of checkpoints that bring their own (``auto_map``): they keep what the file says."""
+
+
+REMOTE_MODEL = """
+from transformers import LlamaForCausalLM, LlamaModel
+
+from .configuration_tiny import TinyLlamaConfig
+
+
+class TinyLlamaModel(LlamaModel):
+    config_class = TinyLlamaConfig
+
+
+class TinyLlamaForCausalLM(LlamaForCausalLM):
+    config_class = TinyLlamaConfig
+"""
+"""Model code of a checkpoint that brings its own, for vLLM's transformers backend."""
 
 
 def write_tokenizer(folder: Path, extra: tuple[str, ...]) -> None:
@@ -73,9 +93,10 @@ def write_tokenizer(folder: Path, extra: tuple[str, ...]) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
 
 
-def randomise(model: Any, seed: int, gain: float, head_gain: float) -> None:
+def randomise(model: Any, recipe: dict[str, Any]) -> None:
     """Give weights that keep activations at their size, so that tokens are told apart by a margin."""
-    generator = torch.Generator().manual_seed(seed)
+    gain, head_gain = recipe["gain"], recipe["head_gain"]
+    generator = torch.Generator().manual_seed(recipe["seed"])
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):
             noise = torch.randn(parameter.shape, generator=generator)
@@ -83,7 +104,7 @@ def randomise(model: Any, seed: int, gain: float, head_gain: float) -> None:
                 parameter.add_(0.1 * noise)
             elif parameter.dim() >= 2 and "norm" not in name:
                 if "embed_tokens" in name:
-                    noise *= 1.0
+                    noise *= recipe["embed_gain"]
                 else:
                     fan_in = parameter.shape[-1] if parameter.dim() != 4 else math.prod(parameter.shape[1:])
                     noise *= (head_gain if "lm_head" in name else gain) / math.sqrt(fan_in)
@@ -119,11 +140,12 @@ def main(recipe_file: Path, folder: Path) -> None:
     recipe = json.loads(recipe_file.read_text())
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, tuple(recipe.get("marks", ())))
+    if "auto_map" in {**recipe["config"], **recipe.get("config_json", {})}:
+        (folder / "configuration_tiny.py").write_text(REMOTE_CONFIGURATION)
+        (folder / "modeling_tiny.py").write_text(REMOTE_MODEL)
     for name, content in recipe.get("files", {}).items():
         (folder / name).write_text(json.dumps(content))
     if recipe["config_class"] is None:
-        if "auto_map" in recipe["config"]:
-            (folder / "configuration_tiny.py").write_text(REMOTE_CONFIGURATION)
         if "tensors" in recipe:
             write_tensors(folder / "model.safetensors", recipe)
         written = {"architectures": [recipe["architecture"]], **recipe["config"]}
@@ -136,7 +158,7 @@ def main(recipe_file: Path, folder: Path) -> None:
     else:
         torch.manual_seed(recipe["seed"])
         model = getattr(transformers, recipe["model_class"])(config).float()
-        randomise(model, recipe["seed"], recipe["gain"], recipe["head_gain"])
+        randomise(model, recipe)
         model.save_pretrained(folder)
         print(sum(p.numel() for p in model.parameters()), "parameters of", type(model).__name__)
         if recipe["renames"]:

@@ -220,5 +220,6 @@ def recipe(experts: Experts) -> dict[str, Any]:
         "seed": 1,
         "gain": 1.0,
         "head_gain": 4.0,
+        "embed_gain": 1.0,
         "renames": [],
     }

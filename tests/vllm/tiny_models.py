@@ -38,6 +38,8 @@ class TinyModel:
     """Patterns and replacements for tensor names that transformers writes otherwise than published."""
     gain: float = 1.0
     head_gain: float = 4.0
+    embed_gain: float = 1.0
+    """Spread of the embeddings: small where they are the head too, else each token would predict itself."""
     model_impl: str = "vllm"
     """Never "auto", with which vLLM serves an architecture that it lacks through transformers' own code, and a
     graft that failed would say the same tokens."""
@@ -610,7 +612,7 @@ MODELS: Mapping[str, TinyModel] = {
                 "tie_word_embeddings": True,
                 "sliding_window": 16,
                 "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
-                "logit_scale": 1.0,
+                "logit_scale": 4.0,
                 "rope_parameters": {
                     kind: {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 6, 4]}
                     for kind in ("sliding_attention", "full_attention")
@@ -619,13 +621,24 @@ MODELS: Mapping[str, TinyModel] = {
             "vision_config": {**QWEN_VISION, "deepstack_visual_indexes": [0]},
         },
         files=QWEN_PROCESSORS,
+        embed_gain=0.1,
     ),
     "NanbeigeForCausalLM": TinyModel(
         architecture="NanbeigeForCausalLM",
-        model_impl="transformers",
+        model_impl="auto",
         config_class="LlamaConfig",
         model_class="LlamaForCausalLM",
         config=TEXT,
+        # Registered as one that transformers' own code serves, which comes with the checkpoint.
+        config_json={
+            "model_type": "tiny_llama",
+            "auto_map": {
+                "AutoConfig": "configuration_tiny.TinyLlamaConfig",
+                "AutoModel": "modeling_tiny.TinyLlamaModel",
+                "AutoModelForCausalLM": "modeling_tiny.TinyLlamaForCausalLM",
+            },
+        },
+        engine={"trust_remote_code": True},
     ),
     "Qwen4ExpForConditionalGeneration": TinyModel(
         architecture="Qwen4ExpForConditionalGeneration",
@@ -719,6 +732,9 @@ MODELS: Mapping[str, TinyModel] = {
                 "downsample_ratio": 0.5,
                 "ps_version": "v2",
                 "image_tag_type": "internvl",
+                "use_thumbnail": False,
+                "min_num_patches": 1,
+                "max_num_patches": 4,
                 "template": "nemotron",
                 "vit_hidden_size": 768,
                 "projector_hidden_size": 128,
@@ -891,5 +907,14 @@ CONTROLS: Mapping[str, TinyModel] = {
 }
 """What vLLM 0.14.1 knows already, built from the same parts as Qwen3.5: the control of the story's test."""
 
-EVERY: Mapping[str, TinyModel] = {**MODELS, **ABLATED}
+WITNESSES: Mapping[str, TinyModel] = {
+    "DeepseekV3ForCausalLM": plain(
+        "DeepseekV3ForCausalLM",
+        "DeepseekV3Config",
+        {**TEXT, **MLA, **ROUTED, "num_key_value_heads": 4},
+    ),
+}
+"""What a base has itself, to show what its engine cannot do on CPU."""
+
+EVERY: Mapping[str, TinyModel] = {**MODELS, **ABLATED, **WITNESSES}
 """All that can be served for tokens."""
