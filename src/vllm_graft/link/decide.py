@@ -147,19 +147,25 @@ class Decisions:
                 self.taken[parent] = Taken(parent, parent, "donor", f"package of {module}")
             parent = parent.rpartition(".")[0]
 
-    def extract(self, found: Found, why: str) -> None:
-        """Bring one definition into the graft's own module."""
+    def extract(self, found: Found, why: str) -> str | None:
+        """Bring one definition into the graft's own module; give what keeps it from that, if anything."""
         if found.dotted not in self.extracted:
+            obstacle = self.pair.obstacles.to_extracting(found)
+            if obstacle is not None:
+                return obstacle
             self.extracted[found.dotted] = found
             self.extraction_reasons[found.dotted] = why
             self.causes.setdefault(found.dotted, self.current)
             self.changed = True
+        return None
 
     def derive(self, found: Found, member: str, why: str) -> bool:
         """Give the base's class one member of the donor's; False where that cannot be."""
         counterpart = self.counterpart(found)
         provided = self.donor.member(found, member)
         if counterpart is None or provided is None:
+            return False
+        if self.pair.obstacles.to_moving(provided[0], provided[1].names) is not None:
             return False
         derivation = self.derived.get(found.dotted)
         if derivation is None:
@@ -369,7 +375,9 @@ class Decisions:
                 reason=f"{found.dotted} is a class of the donor's engine that the base lacks",
             )
         why = f"the base's {found.module} has no {found.name}"
-        self.extract(found, why)
+        obstacle = self.extract(found, why)
+        if obstacle is not None:
+            return Decision(kind="blocked", module="", name=found.name, reason=f"{why}; {obstacle}")
         return Decision(kind="extracted", module=self.family, name=found.name, reason=why)
 
 

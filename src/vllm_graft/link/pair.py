@@ -10,6 +10,7 @@ from vllm_graft.link.collect import UseCollector
 from vllm_graft.link.compare import Comparison
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.infer import Inference
+from vllm_graft.link.obstacles import Obstacles
 from vllm_graft.link.symbols import Parameter
 from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use
 
@@ -28,6 +29,7 @@ class Pair:
         self.base = base
         self.room_of = room_of
         self.comparison = Comparison(donor, base, lambda module: room_of(module) != "engine")
+        self.obstacles = Obstacles(donor, base)
         self._inference = Inference(donor)
         self._uses: dict[str, ModuleUses] = {}
         self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}

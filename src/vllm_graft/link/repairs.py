@@ -120,16 +120,17 @@ class Repairs:
 
         The breach is written down as repaired, or as it is where that cannot be done.
         """
-        severity: Severity = "note"
-        if not member:
-            self._decisions.extract(boundary, f"{breach.code} {breach.found}")
-            done = True
+        severity: Severity = "review" if member else "note"
+        if member:
+            why = f"{breach.code} {member}: {breach.found}"
+            if not self._derive(unit, boundary, member, why):
+                self.report(breach)
+                return False
         else:
-            done = self._derive(unit, boundary, member, f"{breach.code} {member}: {breach.found}")
-            severity = "review"
-        if not done:
-            self.report(breach)
-            return False
+            obstacle = self._decisions.extract(boundary, f"{breach.code} {breach.found}")
+            if obstacle is not None:
+                self.report(replace(breach, found=f"{breach.found}; {obstacle}"))
+                return False
         remedy = (
             f"repaired: the grafted code uses a {boundary.name} with the donor's"
             f" {member or 'definition'}"
