@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from environments import HERE, copy_of
 
@@ -42,9 +43,9 @@ class Family:
 def families() -> tuple[Family, ...]:
     """Read ablations.toml."""
     with (HERE / "ablations.toml").open("rb") as file:
-        listed = tomllib.load(file)["family"]
+        listed: list[dict[str, Any]] = tomllib.load(file)["family"]
     return tuple(
-        Family(**{key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()})
+        Family(**cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}))
         for entry in listed
     )
 

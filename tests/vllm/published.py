@@ -167,7 +167,10 @@ def _rest_of_layer(layer: str, experts: Experts) -> dict[str, Shape]:
     }
     if experts == "dense":
         return found | _gated(mlp, INNER)
-    found |= {f"{mlp}.gate.weight": [EXPERTS, HIDDEN], f"{mlp}.shared_expert_gate.weight": [1, HIDDEN]}
+    found |= {
+        f"{mlp}.gate.weight": [EXPERTS, HIDDEN],
+        f"{mlp}.shared_expert_gate.weight": [1, HIDDEN],
+    }
     found |= _gated(f"{mlp}.shared_expert", EXPERT_INNER)
     if experts == "fused":
         return found | {

@@ -23,7 +23,9 @@ def tell(name: str, case: Mapping[str, Any]) -> bool:
     """Print one case; tell whether it is whole."""
     faults = story.faults(case)
     parts = [part for part in ("target", "draft") if part in case]
-    counts = ", ".join(f"{part} {case[part]['loaded']} of {case[part]['parameters']}" for part in parts)
+    counts = ", ".join(
+        f"{part} {case[part]['loaded']} of {case[part]['parameters']}" for part in parts
+    )
     print(f"{'ok   ' if not faults else 'FAILS'} {name}: {counts or case['stage']}")
     for fault in faults:
         print("      ", fault)

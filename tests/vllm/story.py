@@ -97,8 +97,11 @@ def unlike_donor(donor: Mapping[str, Any], grafted: Mapping[str, Any]) -> list[t
     Parameters of the same name must hold the same numbers, so that a tensor loaded into the wrong rows is seen.
     """
     found = []
-    splits = [[split.get(kind) for kind in ("whole", "streamed")] for answer in (donor, grafted)
-              for split in answer["parsers"].values()]
+    splits = [
+        [split.get(kind) for kind in ("whole", "streamed")]
+        for answer in (donor, grafted)
+        for split in answer["parsers"].values()
+    ]
     if splits:
         found.append(("the parser splits as in the donor", splits[0] == splits[1] != [None, None]))
     for name, case in grafted["cases"].items():
@@ -110,7 +113,8 @@ def unlike_donor(donor: Mapping[str, Any], grafted: Mapping[str, Any]) -> list[t
                 found.append((f"{name}: {part} is loaded by one of the two only", False))
                 continue
             odd = sorted(
-                key for key in mine["contents"].keys() | theirs["contents"].keys()
+                key
+                for key in mine["contents"].keys() | theirs["contents"].keys()
                 if mine["contents"].get(key) != theirs["contents"].get(key)
             )
             said = f"differ: {', '.join(odd[:6])}" if odd else "hold what they hold in the donor"
@@ -167,6 +171,8 @@ def hand_recipe(base: Path, donor: Path, out: Path) -> Path:
 
 def _insert(file: Path, after: str, lines: str) -> None:
     text = file.read_text()
-    changed, count = re.subn(f"({after}\n)", lambda m: m.group(1) + lines, text, count=1, flags=re.M)
+    changed, count = re.subn(
+        f"({after}\n)", lambda m: m.group(1) + lines, text, count=1, flags=re.MULTILINE
+    )
     assert count == 1, f"{file}: nothing matches {after}"
     file.write_text(changed)

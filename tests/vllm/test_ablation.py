@@ -4,7 +4,7 @@ from pathlib import Path
 
 import ablation
 import environments
-import grafting
+import graft_trees
 import parity
 import pytest
 import story
@@ -25,7 +25,7 @@ def without(family: ablation.Family, trees: Path) -> Path:
 
 
 def back(family: ablation.Family, tree: Path, trees: Path) -> Path:
-    planned = grafting.plan(
+    planned = graft_trees.plan(
         tree,
         environments.tree(DONOR),
         family.architectures,
@@ -33,7 +33,7 @@ def back(family: ablation.Family, tree: Path, trees: Path) -> Path:
         features=family.features,
     )
     assert planned.verdict in {"ok", "review"}, planned.said
-    return grafting.apply(planned, tree, trees / "back")
+    return graft_trees.apply(planned, tree, trees / "back")
 
 
 def the_matrix() -> list[object]:

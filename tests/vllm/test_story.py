@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import environments
-import grafting
+import graft_trees
 import pytest
 import story
 
@@ -15,7 +15,7 @@ import story
 class Told:
     """What the plan, the grafted tree and the donor said."""
 
-    planned: grafting.Planned
+    planned: graft_trees.Planned
     parser: str
     grafted: Mapping[str, Any]
     donor: Mapping[str, Any]
@@ -24,7 +24,7 @@ class Told:
 @pytest.fixture(scope="module")
 def told(trees: Path) -> Told:
     base, donor = environments.tree("0.14.1"), environments.tree("0.17.1")
-    planned = grafting.plan(
+    planned = graft_trees.plan(
         base,
         donor,
         story.MAIN_CLASSES,
@@ -32,9 +32,9 @@ def told(trees: Path) -> Told:
         features=("mtp", "reasoning-parser=qwen3"),
     )
     assert planned.content, planned.said
-    parser = grafting.parser_name(planned, "qwen3")
+    parser = graft_trees.parser_name(planned, "qwen3")
     grafted = story.ask(
-        grafting.apply(planned, base, trees / "grafted"),
+        graft_trees.apply(planned, base, trees / "grafted"),
         story.story_cases(),
         registry=(*story.MAIN_CLASSES, *story.MTP_CLASSES),
         parsers=[parser],
@@ -94,9 +94,9 @@ def test_the_compiler_splits_at_every_operator_of_linear_attention(told: Told) -
 
 
 def test_the_registry_accepts_each_class(told: Told) -> None:
-    assert {name: info.get("error") for name, info in told.grafted["registry"].items()} == dict.fromkeys(
-        (*story.MAIN_CLASSES, *story.MTP_CLASSES)
-    )
+    assert {
+        name: info.get("error") for name, info in told.grafted["registry"].items()
+    } == dict.fromkeys((*story.MAIN_CLASSES, *story.MTP_CLASSES))
 
 
 def test_text_that_only_closes_its_thought_is_split(told: Told) -> None:

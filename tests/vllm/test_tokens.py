@@ -7,7 +7,7 @@ from typing import Any
 
 import controls
 import environments
-import grafting
+import graft_trees
 import parity
 import pytest
 import releases
@@ -23,7 +23,11 @@ BASE_OF = {
 """Latent attention on CPU came with 0.28.0: the engine of 0.27.1 says "MLA is not supported on CPU" to any model
 that needs it, its own too (shown below). These are grafted into 0.28.0, which lacks them as well."""
 NAMED_SUBSET = {
-    BASE: ("GraniteMoeSWAForCausalLM", "GraniteSWAForCausalLM", "MuseGlimmerForConditionalGeneration"),
+    BASE: (
+        "GraniteMoeSWAForCausalLM",
+        "GraniteSWAForCausalLM",
+        "MuseGlimmerForConditionalGeneration",
+    ),
     "0.28.0": ("DeepseekV3BidirectionalModel", "HYV4ForCausalLM"),
 }
 """What CI grafts from 0.31.0, one plan for each base."""
@@ -35,15 +39,13 @@ def graft(base_release: str, donor: str, names: tuple[str, ...], trees: Path) ->
     """Plan and apply; the verdict of a graft that is to be served may not be blocked."""
     base, giver = environments.tree(base_release), environments.tree(donor)
     wanted = tuple(
-        dict.fromkeys(
-            word for name in names for word in (served_by(name, base), name) if word
-        )
+        dict.fromkeys(word for name in names for word in (served_by(name, base), name) if word)
     )
     features = tuple(dict.fromkeys(word for name in names for word in FEATURES.get(name, ())))
     name = f"{donor}-{names[0]}-{len(names)}"
-    planned = grafting.plan(base, giver, wanted, trees / f"{name}.json", features=features)
+    planned = graft_trees.plan(base, giver, wanted, trees / f"{name}.json", features=features)
     assert planned.verdict in {"ok", "review"}, planned.said
-    return grafting.apply(planned, base, trees / name)
+    return graft_trees.apply(planned, base, trees / name)
 
 
 def served_by(name: str, base: Path) -> str | None:

@@ -98,7 +98,10 @@ QWEN_IMAGES: Mapping[str, Any] = {
     "image_std": [0.5, 0.5, 0.5],
 }
 QWEN_PROCESSORS: Mapping[str, Any] = {
-    "preprocessor_config.json": {**QWEN_IMAGES, "image_processor_type": "Qwen2VLImageProcessorFast"},
+    "preprocessor_config.json": {
+        **QWEN_IMAGES,
+        "image_processor_type": "Qwen2VLImageProcessorFast",
+    },
     "video_preprocessor_config.json": {
         **QWEN_IMAGES,
         "video_processor_type": "Qwen3VLVideoProcessor",
@@ -131,7 +134,15 @@ MROPE: Mapping[str, Any] = {
     }
 }
 
-QWEN35_TEXT: Mapping[str, Any] = {**TEXT, "head_dim": 64, **LINEAR_ATTENTION, **MROPE}
+QWEN35_TEXT: Mapping[str, Any] = {
+    **TEXT,
+    "head_dim": 64,
+    **LINEAR_ATTENTION,
+    **MROPE,
+    # As published. The CPU kernel takes no other ("initial_state dtype mismatch"), so that a graft which
+    # forgets to copy it into the cache configuration is seen.
+    "mamba_ssm_dtype": "float32",
+}
 EXPERTS: Mapping[str, Any] = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
@@ -614,7 +625,11 @@ MODELS: Mapping[str, TinyModel] = {
                 "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
                 "logit_scale": 4.0,
                 "rope_parameters": {
-                    kind: {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 6, 4]}
+                    kind: {
+                        "rope_type": "default",
+                        "rope_theta": 10000.0,
+                        "mrope_section": [6, 6, 4],
+                    }
                     for kind in ("sliding_attention", "full_attention")
                 },
             },
@@ -842,7 +857,7 @@ ABLATED: Mapping[str, TinyModel] = {
         architecture="PhiForCausalLM",
         config_class="PhiConfig",
         model_class="PhiForCausalLM",
-        config=TEXT,
+        config={**TEXT, "num_key_value_heads": 4},
         perturb="dense",
     ),
     "OPTForCausalLM": TinyModel(
