@@ -105,6 +105,7 @@ class Decisions:
         """What was brought → dotted unit whose use made it necessary."""
         self.inserted: set[str] = set()
         """Donor classes and functions whose code is put into base files by edits."""
+        self._namesakes: dict[str, set[str]] = {}
         self.required: set[str] = set()
         """Definitions that were asked for: never declined."""
         self.current = ""
@@ -155,6 +156,7 @@ class Decisions:
                 return obstacle
             self.extracted[found.dotted] = found
             self.extraction_reasons[found.dotted] = why
+            self._namesakes.setdefault(found.name, set()).add(found.dotted)
             self.causes.setdefault(found.dotted, self.current)
             self.changed = True
         return None
@@ -171,6 +173,7 @@ class Decisions:
         if derivation is None:
             derivation = Derivation(found, counterpart)
             self.derived[found.dotted] = derivation
+            self._namesakes.setdefault(found.name, set()).add(found.dotted)
             self.changed = True
         if member not in derivation.members:
             derivation.members[member] = provided[0]
@@ -180,6 +183,15 @@ class Decisions:
         if why not in derivation.reasons:
             derivation.reasons.append(why)
         return True
+
+    def name_of(self, found: Found) -> str:
+        """Name of an extracted or derived definition in the graft's own module.
+
+        Where several have one name, the first by module keeps it.
+        """
+        namesakes = sorted(self._namesakes[found.name])
+        place = namesakes.index(found.dotted)
+        return f"{found.name}__{place + 1}" if place else found.name
 
     def counterpart(self, found: Found) -> Found | None:
         """The base's definition of the same thing, at the same place or moved; None where it has none."""
@@ -205,7 +217,7 @@ class Decisions:
             return Decision(
                 kind="extracted",
                 module=self.family,
-                name=found.name,
+                name=self.name_of(found),
                 reason=self.extraction_reasons[found.dotted],
                 base=self.counterpart(found),
             )
@@ -214,7 +226,7 @@ class Decisions:
             return Decision(
                 kind="derived",
                 module=self.family,
-                name=found.name,
+                name=self.name_of(found),
                 reason="; ".join(derivation.reasons),
                 base=derivation.base,
             )
@@ -308,6 +320,7 @@ class Decisions:
         self.extracted.clear()
         self.extraction_reasons.clear()
         self.derived.clear()
+        self._namesakes.clear()
         self.causes.clear()
         self.repaired.clear()
 
@@ -378,7 +391,7 @@ class Decisions:
         obstacle = self.extract(found, why)
         if obstacle is not None:
             return Decision(kind="blocked", module="", name=found.name, reason=f"{why}; {obstacle}")
-        return Decision(kind="extracted", module=self.family, name=found.name, reason=why)
+        return Decision(kind="extracted", module=self.family, name=self.name_of(found), reason=why)
 
 
 def _listed(names: tuple[str, ...], most: int = 3) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from vllm_graft.link.cuts import Cuts
 from vllm_graft.link.decide import Taken
+from vllm_graft.link.environment import reader_of
 from vllm_graft.link.linked import Linked
-from vllm_graft.link.redirect import Place, Redirection, import_line
+from vllm_graft.link.redirect import BASE_SUFFIX, Place, Redirection, base_import, import_line
 from vllm_graft.link.scopes import flatten
 from vllm_graft.link.splices import Source, Splice, removal
-from vllm_graft.link.uses import NameUse
+from vllm_graft.link.uses import NameUse, span_of
 from vllm_graft.values.plan import GraftedModule
 
 
@@ -22,7 +23,6 @@ class ModuleEmitter:
         self._linked = linked
         self._decisions = linked.decisions
         self._donor = linked.decisions.donor
-        self._base = linked.decisions.base
         self._version = donor_version
         self._redirection = Redirection(linked)
         self._cuts = Cuts(linked)
@@ -97,39 +97,32 @@ class ModuleEmitter:
         """Redirect names that are written as attributes of an imported module: ``envs.X``."""
         splices: list[Splice] = []
         lines: list[str] = []
+        checks = {
+            span_of(part): base
+            for part, base in self._redirection.instance_checks(
+                taken.module, self._donor.tree(taken.module)
+            )
+        }
+        for span, base in checks.items():
+            local = f"{base.name}{BASE_SUFFIX}"
+            lines.append(base_import(base, local))
+            splices.append(Splice(*source.of(span), local))
         reached = {u.name for u in self._linked.units if u.module == taken.module}
         for use in self._decisions.pair.uses_of(taken.module).uses:
-            if not isinstance(use, NameUse) or "." not in use.written or ":" in use.written:
+            if not isinstance(use, NameUse) or use.span in checks:
                 continue
             if taken.kind == "beside" and use.owner.name not in reached:
                 continue
-            replacement = self._chain_replacement(taken.module, use, lines)
-            if replacement is not None:
-                start, end = source.of(use.span)
-                splices.append(Splice(start, end, replacement))
-        return splices, list(dict.fromkeys(lines))
-
-    def _chain_replacement(self, module: str, use: NameUse, lines: list[str]) -> str | None:
-        decision = self._decisions.of(use.target)
-        if decision.kind == "blocked" or use.target.definition.kind == "submodule":
-            return None
-        base_view = (
-            self._base.resolve_dotted(module, use.written) if self._base.summary(module) else None
-        )
-        if (
-            decision.base is not None
-            and decision.kind in {"identical", "changed", "moved"}
-            and (
-                (base_view is not None and base_view[0].dotted == decision.base.dotted)
-                or decision.base.dotted == use.target.dotted
+            decision = self._redirection.chain(taken.module, use)
+            if decision is None:
+                continue
+            local = f"_linked_{use.target.name}"
+            lines.append(import_line(decision, local))
+            is_read = (
+                decision.kind == "extracted" and reader_of(self._donor, use.target) is not None
             )
-        ):
-            return None
-        if decision.kind == "grafted" and decision.module == use.target.module:
-            return None
-        local = f"_linked_{use.target.name}"
-        lines.append(import_line(decision, local))
-        return local
+            splices.append(Splice(*source.of(use.span), f"{local}()" if is_read else local))
+        return splices, list(dict.fromkeys(lines))
 
     def _insertion_point(self, module: str, source: Source) -> int:
         """Byte offset behind the last top-level import of a module."""

@@ -6,8 +6,16 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, Index, is_inside
-from vllm_graft.link.scopes import AT_RUN_TIME, ONLY_TYPES, bound_by, bound_targets, flatten
+from vllm_graft.link.scopes import (
+    AT_RUN_TIME,
+    ONLY_TYPES,
+    bound_by,
+    bound_targets,
+    flatten,
+    global_names,
+)
 from vllm_graft.link.symbols import has_decorator
 
 
@@ -31,7 +39,9 @@ class Obstacles:
             return f"statements of {module} fill {name} after it is made"
         if found.definition.kind == "value" and self._rebinders_in(module).get(name):
             return self._state(found, name)
-        return self.to_moving(found, found.definition.names)
+        reader = reader_of(self._donor, found)
+        names = found.definition.names if reader is None else global_names(reader)
+        return self.to_moving(found, names)
 
     def to_moving(self, found: Found, names: Collection[str]) -> str | None:
         """Say why code of the module of ``found`` that uses these global names cannot run elsewhere."""

@@ -3,18 +3,17 @@
 """A pair of installs: their indexes, which definitions correspond, and what donor modules use."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 from vllm_graft.link import contract
 from vllm_graft.link.collect import UseCollector
 from vllm_graft.link.compare import Comparison
+from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.infer import Inference
 from vllm_graft.link.obstacles import Obstacles
 from vllm_graft.link.symbols import Parameter
-from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use
-
-Room = Literal["model", "config", "processor", "parser", "tokenizer", "engine"]
+from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use, span_of
+from vllm_graft.link.vllm import ENVIRONMENT, Room
 
 _LIKENESS = 0.5
 _SHORTEST_NAME = 4
@@ -53,10 +52,21 @@ class Pair:
     def uses_in(self, module: str, name: str, member: str = "") -> Sequence[Use]:
         """Uses in one unit of a donor module; of a class without a member: in all its members."""
         self.uses_of(module)
+        if module == ENVIRONMENT:
+            return self._uses_of_reader(name)
         members = self._by_owner[module].get(name, {})
         if member:
             return members.get(member, ())
         return [use for uses in members.values() for use in uses]
+
+    def _uses_of_reader(self, name: str) -> Sequence[Use]:
+        """Uses in the function that reads a variable of the environment."""
+        found = self.donor.resolve(ENVIRONMENT, name)
+        reader = None if found is None else reader_of(self.donor, found)
+        if reader is None:
+            return [u for uses in self._by_owner[ENVIRONMENT].get(name, {}).values() for u in uses]
+        place = span_of(reader)
+        return [use for use in self._uses[ENVIRONMENT].uses if use.span in place]
 
     def uses_owned_by(self, module: str, owner: Owner) -> Sequence[Use]:
         """Uses with exactly this owner."""

@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vllm_graft.link.decide import Decision
+from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Rewrite
+from vllm_graft.link.scopes import dotted
 from vllm_graft.link.splices import Source, Splice
 from vllm_graft.link.summary import absolute_module
 from vllm_graft.link.symbols import Definition
-from vllm_graft.link.uses import OperatorUse, span_of
+from vllm_graft.link.uses import NameUse, OperatorUse, span_of
+
+BASE_SUFFIX = "__base"
+"""Ends the local name of the base's class beside the one that is derived from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +85,9 @@ class Redirection:
             redirected = self._redirect(origin, alias, notes) if is_inside(origin) else None
             if redirected is None:
                 kept.append(alias)
-            elif redirected and not redirected.startswith(f"from {place.target} import"):
+            elif not redirected.startswith(f"from {place.target} import") or (
+                node.col_offset and " as " in redirected
+            ):
                 lines.append(redirected)
         relative_is_broken = node.level > 0 and place.is_elsewhere
         if len(kept) == len(node.names) and not lines and not relative_is_broken:
@@ -105,6 +112,44 @@ class Redirection:
             body = "pass" if node.col_offset else ""
         yield Splice(start, end, body)
 
+    def chain(self, module: str, use: NameUse) -> Decision | None:
+        """Decide what an attribute of a module, ``envs.X``, is replaced by; None where it may stay."""
+        if "." not in use.written or ":" in use.written:
+            return None
+        decision = self._decisions.of(use.target)
+        if decision.kind == "blocked" or use.target.definition.kind == "submodule":
+            return None
+        if decision.kind == "grafted":
+            return None if decision.module == use.target.module else decision
+        if decision.base is None or decision.kind in {"extracted", "derived"}:
+            return decision
+        view = (
+            self._base.resolve_dotted(module, use.written) if self._base.summary(module) else None
+        )
+        is_seen = view is not None and view[0].dotted == decision.base.dotted
+        return None if is_seen or decision.base.dotted == use.target.dotted else decision
+
+    def instance_checks(self, module: str, node: ast.AST) -> Iterator[tuple[ast.expr, Found]]:
+        """Give the classes that ``isinstance`` and ``issubclass`` ask for and that the graft derives from.
+
+        Objects that the base's engine makes are of the base's class, and so are those of the derived
+        one: the base's class answers as the donor's does.
+        """
+        if not self._decisions.derived:
+            return
+        for call in ast.walk(node):
+            match call:
+                case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+                    for part in asked.elts if isinstance(asked, ast.Tuple) else [asked]:
+                        reached = self._donor.resolve_dotted(module, dotted(part) or "")
+                        derivation = self._decisions.derived.get(
+                            reached[0].dotted if reached else ""
+                        )
+                        if derivation is not None and reached is not None and not reached[1]:
+                            yield part, derivation.base
+                case _:
+                    pass
+
     def _redirect(self, origin: str, alias: ast.alias, notes: list[str]) -> str | None:
         """Give the import line that replaces one alias; None where it may stay as it is."""
         if alias.name == "*":
@@ -125,7 +170,14 @@ class Redirection:
             return None
         if decision.kind in {"moved", "extracted", "derived"} or decision.module != origin:
             notes.append(f"{local} comes from {decision.module}")
-        return import_line(decision, local)
+        return self.line_for(found, decision, local)
+
+    def line_for(self, found: Found, decision: Decision, local: str) -> str:
+        """Write the import of a definition, as it is decided, under a local name."""
+        line = import_line(decision, local)
+        if decision.kind == "extracted" and reader_of(self._donor, found) is not None:
+            return f"{line}{local} = {local}()\n"
+        return line
 
     def _is_satisfied(self, origin: str, name: str, found: Found, decision: Decision) -> bool:
         """Tell whether an import as the donor writes it gives the right thing in the grafted base."""
@@ -164,6 +216,13 @@ def _rewrite_splice(rewrite: Rewrite, source: Source) -> Splice:
     return Splice(start, end, "")
 
 
+def base_import(found: Found, local: str) -> str:
+    """Write the import of a definition of the base under a local name."""
+    return import_line(
+        Decision(kind="changed", module=found.module, name=found.name, reason=""), local
+    )
+
+
 def import_line(decision: Decision, local: str) -> str:
     """Write the import of what a decision leads to, under a local name."""
     if not decision.name:
@@ -179,17 +238,22 @@ def import_line(decision: Decision, local: str) -> str:
 
 def outside_import(definition: Definition, local: str) -> str:
     """Write an import of something outside vLLM under a local name."""
-    if not definition.target_name:
-        if isinstance(definition.node, ast.Import):
-            for alias in definition.node.names:
-                if (alias.asname or alias.name.split(".")[0]) == definition.name:
-                    if alias.asname or alias.name != local:
-                        return (
-                            f"import {alias.name} as {local}\n"
-                            if alias.asname
-                            else (f"import {alias.name}\n")
-                        )
-                    return f"import {alias.name}\n"
-        return f"import {definition.target_module} as {local}\n"
-    alias = "" if definition.target_name == local else f" as {local}"
-    return f"from {definition.target_module} import {definition.target_name}{alias}\n"
+    module, name = definition.target_module, definition.target_name
+    if name:
+        alias = "" if name == local else f" as {local}"
+        return f"from {module} import {name}{alias}\n"
+    whole = _imported_whole(definition)
+    if whole == local:
+        return f"import {whole}\n"
+    if local == module:  # `import a.b` binds `a`
+        return f"import {whole}\n"
+    return f"import {whole if '.' not in whole or module == whole else module} as {local}\n"
+
+
+def _imported_whole(definition: Definition) -> str:
+    """The module as an ``import`` statement writes it: ``a.b``, although that binds ``a``."""
+    if isinstance(definition.node, ast.Import):
+        for alias in definition.node.names:
+            if (alias.asname or alias.name.partition(".")[0]) == definition.name:
+                return alias.name
+    return definition.target_module

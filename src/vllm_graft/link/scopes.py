@@ -155,12 +155,17 @@ class GlobalNames(ast.NodeVisitor):
     def __init__(self) -> None:
         """Start with no scopes."""
         self.names: set[str] = set()
+        self.nodes: list[ast.Name] = []
+        """Where they stand; those in quoted annotations left out."""
+        self._is_quoted = False
         self._scopes: list[set[str]] = []
 
     def visit_Name(self, node: ast.Name) -> None:
         """Take a name that no scope around it binds."""
         if not any(node.id in scope for scope in self._scopes):
             self.names.add(node.id)
+            if not self._is_quoted:
+                self.nodes.append(node)
 
     def _function(self, node: FunctionNode | ast.Lambda) -> None:
         arguments = node.args
@@ -182,8 +187,10 @@ class GlobalNames(ast.NodeVisitor):
         self._scopes.pop()
 
     def _annotation(self, node: ast.expr) -> None:
-        for text in string_annotations(node):
-            self.visit(text)
+        for part in string_annotations(node):
+            self._is_quoted = part is not node
+            self.visit(part)
+        self._is_quoted = False
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         """Bind the target in the innermost scope."""
@@ -257,6 +264,14 @@ def string_annotations(node: ast.expr) -> Iterator[ast.expr]:
                 yield ast.parse(inner.value, mode="eval").body
             except SyntaxError:
                 continue
+
+
+def global_name_nodes(*nodes: ast.AST) -> tuple[ast.Name, ...]:
+    """Places at which these nodes name a global or builtin, those in quoted annotations left out."""
+    collector = GlobalNames()
+    for node in nodes:
+        collector.visit(node)
+    return tuple(collector.nodes)
 
 
 def global_names(*nodes: ast.AST) -> frozenset[str]:

@@ -2,7 +2,7 @@
 """Splices: pieces of a source file replaced in place."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from vllm_graft.link.symbols import start_line
@@ -73,6 +73,23 @@ def removal(node: ast.stmt, source: Source, *, block: bool = False) -> Splice:
     start = source.line_start(first)
     end = source.line_start((node.end_lineno or node.lineno) + 1)
     return Splice(start, end, f"{' ' * node.col_offset}pass\n" if block else "")
+
+
+def renamed_definition(node: ast.stmt, source: Source, new: str) -> Iterator[Splice]:
+    """Give a function or class another name where it is defined; values are renamed where they are named."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        word = b"class" if isinstance(node, ast.ClassDef) else b"def"
+        start = source.content.index(word, source.offset(node.lineno, node.col_offset))
+        start = source.content.index(node.name.encode(), start + len(word))
+        yield Splice(start, start + len(node.name.encode()), new)
+
+
+def renamed_globals(node: ast.AST, source: Source, names: Mapping[str, str]) -> Iterator[Splice]:
+    """Give names in ``global`` statements their new names."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Global) and any(name in names for name in inner.names):
+            new = ", ".join(names.get(name, name) for name in inner.names)
+            yield Splice(*source.of(span_of(inner)), f"global {new}")
 
 
 def explicit_supers(statement: ast.stmt, source: Source, ancestor: str) -> Iterator[Splice]:

@@ -35,6 +35,14 @@ class Span:
     end_line: int
     end_column: int
 
+    def __contains__(self, other: object) -> bool:
+        """Tell whether another span lies within this one."""
+        return (
+            isinstance(other, Span)
+            and (self.line, self.column) <= (other.line, other.column)
+            and (other.end_line, other.end_column) <= (self.end_line, self.end_column)
+        )
+
 
 def span_of(node: ast.expr | ast.stmt) -> Span:
     """Give the span of a node."""
