@@ -218,7 +218,8 @@ def job(name: str, *, perturbed: bool = False) -> dict[str, Any]:
     """Give the request to inside_tokens.py for one model, writing the model first."""
     model = EVERY[name]
     folder = model_folder(recipe(model), name)
-    served, engine = folder, {"model_impl": model.model_impl, **model.engine}
+    served = folder
+    engine: dict[str, Any] = {"model_impl": model.model_impl, **model.engine}
     fill = model.filled_by_vllm
     if model.speculative is not None:
         engine["speculative_config"] = dict(model.speculative)

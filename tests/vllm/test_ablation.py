@@ -10,24 +10,22 @@ import pytest
 import story
 from tiny_models import EVERY
 
-DONOR = "0.31.0"
+DONORS = ("0.28.0", "0.31.0")
 CONTROL = "Qwen3ForCausalLM"
-NAMED_SUBSET = (
-    "Qwen3.5, text, multimodal, MTP",
-    "PhiMoE, a mixture of experts",
-    "RoBERTa, embeddings",
-    "StableLM",
-)
+NAMED_SUBSET = {
+    ("Qwen3.5, text, multimodal, MTP", "0.28.0"),
+    ("RoBERTa, embeddings", "0.31.0"),
+}
 
 
 def without(family: ablation.Family, trees: Path) -> Path:
     return ablation.ablate(family, environments.tree(family.base), trees / "ablated")
 
 
-def back(family: ablation.Family, tree: Path, trees: Path) -> Path:
+def back(family: ablation.Family, donor: str, tree: Path, trees: Path) -> Path:
     planned = graft_trees.plan(
         tree,
-        environments.tree(DONOR),
+        environments.tree(donor),
         family.architectures,
         trees / "plan.json",
         features=family.features,
@@ -40,30 +38,32 @@ def the_matrix() -> list[object]:
     return [
         pytest.param(
             family,
-            id=family.name.split(",")[0],
-            marks=[] if family.name in NAMED_SUBSET else [pytest.mark.full],
+            donor,
+            id=f"{family.name.split(',')[0]}-{donor}",
+            marks=[] if (family.name, donor) in NAMED_SUBSET else [pytest.mark.full],
         )
         for family in ablation.families()
+        for donor in DONORS
     ]
 
 
-@pytest.mark.parametrize("family", the_matrix())
-def test_a_family_taken_out_comes_back(family: ablation.Family, trees: Path) -> None:
+@pytest.mark.parametrize(("family", "donor"), the_matrix())
+def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, trees: Path) -> None:
     ablated = without(family, trees)
     bare = parity.serve(ablated, [CONTROL, family.models[0]])
     assert "error" not in bare[CONTROL], bare[CONTROL].get("traceback")
     assert "not supported" in bare[family.models[0]].get("error", "served")
 
-    grafted_tree = back(family, ablated, trees)
-    donor = parity.serve(environments.tree(DONOR), family.models)
+    grafted_tree = back(family, donor, ablated, trees)
+    theirs = parity.serve(environments.tree(donor), family.models)
     grafted = parity.serve(grafted_tree, family.models, perturbed=family.models[:1])
     for name in family.models:
-        outcome = parity.compare(donor[name], grafted[name], EVERY[name])
+        outcome = parity.compare(theirs[name], grafted[name], EVERY[name])
         print(parity.told(outcome))
         assert outcome.differences == (), grafted[name].get("traceback")
     spoilt = grafted[f"{family.models[0]} perturbed"]
     assert spoilt.get("perturbed"), spoilt.get("error")
-    assert not parity.compare(donor[family.models[0]], spoilt, EVERY[family.models[0]]).same
+    assert not parity.compare(theirs[family.models[0]], spoilt, EVERY[family.models[0]]).same
 
     asked = story.ask(grafted_tree, {}, registry=family.architectures)
     untouched = story.ask(environments.tree(family.base), {}, registry=family.architectures)

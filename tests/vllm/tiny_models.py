@@ -877,6 +877,7 @@ ABLATED: Mapping[str, TinyModel] = {
             "pad_token_id": 257,
         },
         perturb="out_proj",
+        embed_gain=0.3,
     ),
 }
 """What is taken out of the base 0.27.1 and grafted back (ablations.toml)."""
