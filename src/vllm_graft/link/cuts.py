@@ -5,9 +5,9 @@
 import ast
 from collections.abc import Iterator
 
-from vllm_graft.link.decide import Taken
 from vllm_graft.link.linked import Linked
 from vllm_graft.link.redirect import import_line
+from vllm_graft.link.resolution import Taken
 from vllm_graft.link.scopes import flatten, global_names
 from vllm_graft.link.splices import Source, Splice, removal
 from vllm_graft.link.uses import NameUse

@@ -3,13 +3,11 @@
 # derived, and the decision is made again. Decisions only ever move in that direction, so the linker ends.
 """Decisions: how each name that donor code uses is satisfied in the grafted base."""
 
-import re
-from dataclasses import dataclass, field
-from typing import Literal
-
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.index import Found
-from vllm_graft.link.pair import Pair, Room
+from vllm_graft.link.pair import Pair
+from vllm_graft.link.resolution import Decision, Derivation, Taken, version_suffix
+from vllm_graft.link.vllm import Room
 from vllm_graft.values.plan import ResolutionKind
 
 # Engine packages whose modules hold what the engine itself runs on: they are never brought from a donor.
@@ -46,46 +44,6 @@ _PLUMBING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """How a donor definition is satisfied."""
-
-    kind: ResolutionKind
-    module: str
-    """Where the grafted base has it; empty where blocked."""
-    name: str
-    reason: str
-    base: Found | None = None
-    """The base's counterpart, where there is one."""
-
-
-@dataclass(slots=True)
-class Taken:
-    """A donor module that the graft takes."""
-
-    module: str
-    target: str
-    kind: Literal["donor", "beside"]
-    why: str
-    roots: set[str] = field(default_factory=set[str])
-
-
-@dataclass(slots=True)
-class Derivation:
-    """An engine class of the base that gets members of the donor's."""
-
-    donor: Found
-    base: Found
-    members: dict[str, Found] = field(default_factory=dict[str, Found])
-    """Member → the donor class that provides it."""
-    reasons: list[str] = field(default_factory=list[str])
-
-
-def version_suffix(version: str) -> str:
-    """Give a version as part of a module name: ``0_17_1``."""
-    return re.sub(r"\W+", "_", version.partition("+")[0])
-
-
 class Decisions:
     """All decisions of one graft, and what is taken, extracted and derived because of them."""
 
@@ -115,6 +73,8 @@ class Decisions:
         self.suffix = version_suffix(donor_version)
         """The donor's version as part of a name, such as ``0_17_1``."""
         self.changed = False
+        self.is_settled = False
+        """Nothing more is brought: what nothing asked for so far is needed by nothing that will run."""
 
     def beside(self, module: str) -> str:
         """Name of the donor's version of a module that the base has too."""
@@ -203,6 +163,8 @@ class Decisions:
             return self._base_version(found)
         if found.module in self.taken and not self.prefers_base(found):
             taken = self.taken[found.module]
+            if self.is_settled and self._is_cut(taken, found):
+                return _unneeded(found)
             if found.definition.kind != "submodule" and found.name not in taken.roots:
                 taken.roots.add(found.name)
                 self.changed = True
@@ -231,6 +193,12 @@ class Decisions:
                 base=derivation.base,
             )
         return self._plain(found)
+
+    @staticmethod
+    def _is_cut(taken: Taken, found: Found) -> bool:
+        """Tell whether a module that is taken in part leaves a definition out."""
+        is_definition = found.definition.kind != "submodule"
+        return taken.kind == "beside" and is_definition and found.name not in taken.roots
 
     def prefers_base(self, found: Found) -> bool:
         """Tell whether the base's version of a model-room definition is used although the donor's differs."""
@@ -356,6 +324,8 @@ class Decisions:
         )
 
     def _grafted(self, found: Found, why: str) -> Decision:
+        if self.is_settled:
+            return _unneeded(found)
         taken = self.take(
             found.module, why, "" if found.definition.kind == "submodule" else found.name
         )
@@ -368,7 +338,7 @@ class Decisions:
         )
 
     def _missing(self, found: Found, room: Room) -> Decision:
-        if room != "engine":
+        if room != "engine" or self.is_settled:
             return self._grafted(found, "the base has no such module or definition")
         core = any(found.module == c or found.module.startswith(c + ".") for c in _ENGINE_CORE)
         if self.base.path_of(found.module) is None:
@@ -392,6 +362,15 @@ class Decisions:
         if obstacle is not None:
             return Decision(kind="blocked", module="", name=found.name, reason=f"{why}; {obstacle}")
         return Decision(kind="extracted", module=self.family, name=self.name_of(found), reason=why)
+
+
+def _unneeded(found: Found) -> Decision:
+    return Decision(
+        kind="blocked",
+        module="",
+        name=found.name,
+        reason="only code that runs on other platforms asks for it",
+    )
 
 
 def _listed(names: tuple[str, ...], most: int = 3) -> str:

@@ -9,6 +9,7 @@ from vllm_graft.values.plan import GraftedModule
 
 def emit(linked: Linked, *, donor_version: str) -> tuple[GraftedModule, ...]:
     """Give the texts of all files that the graft adds, by path."""
+    linked.decisions.is_settled = True
     emitter = ModuleEmitter(linked, donor_version)
     modules = [emitter.emit(taken) for taken in list(linked.decisions.taken.values())]
     family = emit_family(linked, donor_version)

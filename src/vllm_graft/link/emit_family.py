@@ -2,7 +2,7 @@
 # it needs them.
 """The graft's own module: definitions that the base lacks or has with another contract."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from vllm_graft.link.linked import Linked
 from vllm_graft.link.local_names import LocalNames
@@ -56,23 +56,38 @@ def _import_key(line: str) -> tuple[int, str]:
 def _in_import_order(pieces: Mapping[str, Piece]) -> list[Piece]:
     """Order pieces so that each stands behind what it needs when it is executed.
 
-    What is executed may call, so all that stands behind a name that is needed then is needed then.
+    What is executed may call functions, so what those name comes first too, unless that needs the
+    piece itself.
     """
+    executed = {dotted: piece.executed & pieces.keys() for dotted, piece in pieces.items()}
+    called = {dotted: piece.called & pieces.keys() for dotted, piece in pieces.items()}
     done: dict[str, Piece] = {}
-    begun: set[tuple[str, bool]] = set()
+    begun: set[str] = set()
 
-    def place(dotted: str, *, called: bool) -> None:
-        if dotted in done or (dotted, called) in begun:
+    def place(dotted: str) -> None:
+        if dotted in begun:
             return
-        begun.add((dotted, called))
-        piece = pieces[dotted]
-        for needed in sorted(piece.executed & pieces.keys()):
-            place(needed, called=True)
-        if called:
-            for needed in sorted(piece.called & pieces.keys()):
-                place(needed, called=True)
-        done.setdefault(dotted, piece)
+        begun.add(dotted)
+        needed = executed[dotted]
+        for other in sorted(needed):
+            place(other)
+        for other in sorted(_reached(needed, called) - needed):
+            if dotted not in _reached({other}, executed):
+                place(other)
+        done[dotted] = pieces[dotted]
 
     for dotted in sorted(pieces):
-        place(dotted, called=False)
+        place(dotted)
     return list(done.values())
+
+
+def _reached(start: Collection[str], links: Mapping[str, Collection[str]]) -> set[str]:
+    """All that can be reached from some names, they themselves included."""
+    found: set[str] = set()
+    pending = list(start)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(links[name])
+    return found

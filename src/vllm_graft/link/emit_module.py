@@ -5,10 +5,10 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from vllm_graft.link.cuts import Cuts
-from vllm_graft.link.decide import Taken
 from vllm_graft.link.environment import reader_of
 from vllm_graft.link.linked import Linked
 from vllm_graft.link.redirect import BASE_SUFFIX, Place, Redirection, base_import, import_line
+from vllm_graft.link.resolution import Taken
 from vllm_graft.link.scopes import flatten
 from vllm_graft.link.splices import Source, Splice, removal
 from vllm_graft.link.uses import NameUse, span_of

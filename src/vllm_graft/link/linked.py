@@ -4,8 +4,9 @@
 from dataclasses import dataclass, field
 
 from vllm_graft.link.breach import Breach
-from vllm_graft.link.decide import Decision, Decisions
+from vllm_graft.link.decide import Decisions
 from vllm_graft.link.index import Found
+from vllm_graft.link.resolution import Decision
 from vllm_graft.link.uses import NameUse, OperatorUse, Span
 
 # Conditions that hold on neither CUDA nor the CPU. Source: vllm/platforms/interface.py, 0.11 to 0.32.

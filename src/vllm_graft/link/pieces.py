@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from vllm_graft.link.decide import Decision, Derivation
 from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked
@@ -18,6 +17,7 @@ from vllm_graft.link.redirect import (
     base_import,
     outside_import,
 )
+from vllm_graft.link.resolution import Decision, Derivation
 from vllm_graft.link.scopes import bound_by, flatten, global_name_nodes, global_names
 from vllm_graft.link.splices import (
     Source,

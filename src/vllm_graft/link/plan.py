@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from vllm_graft.link.decide import Decisions, version_suffix
+from vllm_graft.link.decide import Decisions
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
 from vllm_graft.link.index import Index
@@ -18,6 +18,7 @@ from vllm_graft.link.linker import Linker
 from vllm_graft.link.outside import check_exact_types, check_native
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
+from vllm_graft.link.resolution import version_suffix
 from vllm_graft.link.roots import Roots, find_roots
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import room_of

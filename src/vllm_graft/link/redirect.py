@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vllm_graft.link.decide import Decision
 from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Rewrite
+from vllm_graft.link.resolution import Decision
 from vllm_graft.link.scopes import dotted
 from vllm_graft.link.splices import Source, Splice
 from vllm_graft.link.summary import absolute_module
