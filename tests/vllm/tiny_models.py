@@ -723,6 +723,7 @@ MODELS: Mapping[str, TinyModel] = {
             {
                 "text_config": {
                     **TEXT,
+                    "dtype": "float32",
                     "head_dim": 32,
                     "hybrid_override_pattern": "M-*-",
                     "mamba_num_heads": 4,
@@ -857,7 +858,8 @@ ABLATED: Mapping[str, TinyModel] = {
         architecture="PhiForCausalLM",
         config_class="PhiConfig",
         model_class="PhiForCausalLM",
-        config={**TEXT, "num_key_value_heads": 4},
+        # vLLM's Phi has as many key heads as heads, and an inner size of four times the hidden one.
+        config={**TEXT, "num_key_value_heads": 4, "intermediate_size": 512},
         perturb="dense",
     ),
     "OPTForCausalLM": TinyModel(
@@ -872,12 +874,12 @@ ABLATED: Mapping[str, TinyModel] = {
             "num_attention_heads": 4,
             "word_embed_proj_dim": 128,
             "max_position_embeddings": 512,
+            "tie_word_embeddings": False,
             "bos_token_id": 258,
             "eos_token_id": 256,
             "pad_token_id": 257,
         },
         perturb="out_proj",
-        embed_gain=0.3,
     ),
 }
 """What is taken out of the base 0.27.1 and grafted back (ablations.toml)."""
