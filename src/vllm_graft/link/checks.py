@@ -201,6 +201,7 @@ class Checker:
             return
         counterpart = self._decisions.counterpart(boundary)
         if counterpart is None:
+            self._check_type(unit, boundary, read)
             return  # the class itself is a matter of _check_names
         base_member = self._base.member(counterpart, read.attribute)
         if base_member is None:
@@ -222,6 +223,19 @@ class Checker:
                     wanted=f"{boundary.dotted}.{read.attribute}",
                     found=f"the base's {boundary.name} only declares it",
                 ),
+            )
+
+    def _check_type(self, unit: Unit, missing: Found, read: ReadUse) -> None:
+        """See that a class that is named for type checkers only, but read from, is in the base."""
+        if missing.dotted in self._linked.types and missing.dotted not in self._linked.names:
+            self._repairs.report(
+                Breach(
+                    code="G104",
+                    module=unit.module,
+                    line=read.span.line,
+                    wanted=f"{missing.dotted}, whose {read.attribute} is read",
+                    found=f"the base has no {missing.name}",
+                )
             )
 
     # ── classes ───────────────────────────────────────────────────────────────────────────────────

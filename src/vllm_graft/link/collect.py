@@ -10,7 +10,14 @@ from vllm_graft.link.calls import calls_of, partial_calls_of
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.infer import Inference, Scope
 from vllm_graft.link.registrations import class_registration, operator_registration
-from vllm_graft.link.scopes import FunctionNode, bound_targets, dotted, flatten, string_annotations
+from vllm_graft.link.scopes import (
+    ONLY_TYPES,
+    FunctionNode,
+    bound_targets,
+    dotted,
+    flatten,
+    string_annotations,
+)
 from vllm_graft.link.uses import (
     IMPORTS,
     ModuleUses,
@@ -40,6 +47,8 @@ class UseCollector:
         self._module = module
         self._bindings = Bindings(index, inference, module)
         self._tree = index.tree(module)
+        summary = index.summary(module)
+        self._only_types = summary.only_types if summary is not None else frozenset[str]()
         self._uses: list[Use] = []
         self._registrations: list[Registration] = []
         self._owner = Owner("")
@@ -247,8 +256,8 @@ class UseCollector:
         as_type: bool = False,
         anchor: ast.expr | None = None,
     ) -> None:
-        known, _ = scope.lookup(written.partition(".")[0])
-        if known:
+        head = written.partition(".")[0]
+        if scope.lookup(head)[0]:
             return
         reached = self._index.resolve_dotted(self._module, written)
         if reached is None or not is_inside(reached[0].module):
@@ -267,7 +276,7 @@ class UseCollector:
                 target=target,
                 span=span_of(place),
                 written=text,
-                guard=" and ".join(self._guards),
+                guard=ONLY_TYPES if head in self._only_types else " and ".join(self._guards),
                 as_type=as_type,
             )
         )

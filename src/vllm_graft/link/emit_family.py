@@ -56,24 +56,25 @@ def _import_key(line: str) -> tuple[int, str]:
 def _in_import_order(pieces: Mapping[str, Piece]) -> list[Piece]:
     """Order pieces so that each stands behind what it needs when it is executed.
 
-    What is executed may call functions, so what those name comes first too, unless that needs the
-    piece itself.
+    What is executed may call functions, so what those name comes first too, unless that needs
+    what is about to be placed.
     """
     executed = {dotted: piece.executed & pieces.keys() for dotted, piece in pieces.items()}
     called = {dotted: piece.called & pieces.keys() for dotted, piece in pieces.items()}
     done: dict[str, Piece] = {}
-    begun: set[str] = set()
+    open_: set[str] = set()
 
     def place(dotted: str) -> None:
-        if dotted in begun:
+        if dotted in done or dotted in open_:
             return
-        begun.add(dotted)
+        open_.add(dotted)
         needed = executed[dotted]
         for other in sorted(needed):
             place(other)
         for other in sorted(_reached(needed, called) - needed):
-            if dotted not in _reached({other}, executed):
+            if not open_ & _reached({other}, executed):
                 place(other)
+        open_.remove(dotted)
         done[dotted] = pieces[dotted]
 
     for dotted in sorted(pieces):

@@ -71,6 +71,8 @@ class Linked:
         default_factory=dict[str, tuple[Found, Decision, NameUse, Unit]]
     )
     """Every donor definition used from grafted code: dotted → (definition, decision, first use, where)."""
+    types: set[str] = field(default_factory=set[str])
+    """Dotted donor names that grafted code names for type checkers only."""
     units: set[Unit] = field(default_factory=set[Unit])
     rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
     breaches: list[Breach] = field(default_factory=list[Breach])

@@ -9,6 +9,7 @@ from vllm_graft.link.checks import Checker
 from vllm_graft.link.decide import Decisions
 from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Root, Unit, is_elsewhere
+from vllm_graft.link.scopes import ONLY_TYPES
 from vllm_graft.link.uses import IMPORTS, CallUse, NameUse, OperatorUse, Use
 
 _MAX_ROUNDS = 60
@@ -114,6 +115,9 @@ class Linker:
         if is_elsewhere(use.guard):
             return
         target = use.target
+        if use.guard == ONLY_TYPES:
+            linked.types.add(target.dotted)
+            return
         if self._is_own(unit, target):
             yield Unit(target.module, target.name)
             return

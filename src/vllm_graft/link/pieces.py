@@ -18,7 +18,14 @@ from vllm_graft.link.redirect import (
     outside_import,
 )
 from vllm_graft.link.resolution import Decision, Derivation
-from vllm_graft.link.scopes import bound_by, flatten, global_name_nodes, global_names
+from vllm_graft.link.scopes import (
+    annotations_in,
+    bound_by,
+    flatten,
+    global_name_nodes,
+    global_names,
+    has_lazy_annotations,
+)
 from vllm_graft.link.splices import (
     Source,
     Splice,
@@ -77,7 +84,7 @@ class Pieces:
             origin=found.dotted,
             why=self._decisions.extraction_reasons[found.dotted],
             text=dedented(source.spliced(splices, start, end)),
-            executed=self._origins(found.module, *_executed(node)),
+            executed=self._executed(found.module, node),
             called=self._origins(found.module, node),
         )
 
@@ -118,7 +125,7 @@ class Pieces:
             for item in flatten(node.body) if isinstance(node, ast.ClassDef) else ():
                 if _binds(item.node, member):
                     parts.append(self._member(provider, source, item.node, ancestor))
-                    executed |= self._origins(provider.module, *_executed(item.node))
+                    executed |= self._executed(provider.module, item.node)
                     called |= self._origins(provider.module, item.node)
         doc = f'    """{found.name} of the base with members of vLLM {self._version}."""\n\n'
         return Piece(
@@ -176,6 +183,8 @@ class Pieces:
         for name in global_name_nodes(node):
             if name.id in renamed:
                 replaced.setdefault(span_of(name), renamed[name.id])
+        if has_lazy_annotations(self._donor.tree(module)):
+            replaced.update((span_of(a), _quoted(a, renamed)) for a in annotations_in(node))
         splices.extend(Splice(*source.of(span), text) for span, text in replaced.items())
         splices.extend(renamed_globals(node, source, renamed))
         return splices
@@ -209,7 +218,9 @@ class Pieces:
     def _local(self, module: str, name: str) -> str | None:
         """Bind one global name of a donor module; None where nothing binds it."""
         summary = self._donor.summary(module)
-        definition = summary.definitions.get(name) if summary else None
+        if summary is None or name in summary.only_types:
+            return None
+        definition = summary.definitions.get(name)
         if (
             definition is not None
             and definition.kind == "import"
@@ -256,30 +267,47 @@ class Pieces:
         key = "" if definition.target_name else f"import {definition.target_module}"
         return self._names.bind(name, lambda local: outside_import(definition, local), hint, key)
 
+    def _executed(self, module: str, node: ast.stmt) -> frozenset[str]:
+        """Dotted donor names of what importing a statement needs."""
+        is_lazy = has_lazy_annotations(self._donor.tree(module))
+        return self._origins(module, *_executed(node, is_lazy=is_lazy))
+
     def _origins(self, module: str, *nodes: ast.AST) -> frozenset[str]:
         """Dotted donor names of the globals that these nodes name."""
         resolved = (self._donor.resolve(module, name) for name in global_names(*nodes))
         return frozenset(found.dotted for found in resolved if found is not None)
 
 
-def _executed(node: ast.stmt) -> Iterator[ast.AST]:
-    """Parts of a statement that run when the module is imported."""
+def _executed(node: ast.stmt, *, is_lazy: bool) -> Iterator[ast.AST]:
+    """Parts of a statement that run when the module is imported; lazy annotations do not."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         yield from node.decorator_list
-        yield from node.args.defaults
-        yield from (d for d in node.args.kw_defaults if d is not None)
+        yield from (d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None)
         every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        yield from (a.annotation for a in every if a.annotation is not None)
-        if node.returns is not None:
-            yield node.returns
+        annotations = (*(a.annotation for a in every), node.returns)
+        yield from (a for a in annotations if a is not None and not is_lazy)
     elif isinstance(node, ast.ClassDef):
         yield from node.decorator_list
         yield from node.bases
         yield from (k.value for k in node.keywords)
         for statement in node.body:
-            yield from _executed(statement)
+            yield from _executed(statement, is_lazy=is_lazy)
+    elif isinstance(node, ast.AnnAssign) and is_lazy:
+        yield from () if node.value is None else (node.value,)
     else:
         yield node
+
+
+def _quoted(annotation: ast.expr, renamed: Mapping[str, str]) -> str:
+    """Write an annotation as the string that it is where annotations are lazy."""
+    node = ast.parse(ast.unparse(annotation), mode="eval").body
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name):
+            inner.id = renamed.get(inner.id, inner.id)
+    text = ast.unparse(node)
+    return (
+        text if isinstance(node, ast.Constant) else f'"{text}"' if '"' not in text else repr(text)
+    )
 
 
 def _binds(statement: ast.stmt, name: str) -> bool:

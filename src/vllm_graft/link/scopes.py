@@ -37,6 +37,25 @@ class Guarded:
     guard: str
 
 
+def has_lazy_annotations(tree: ast.Module) -> bool:
+    """Tell whether a module never evaluates its annotations. Source: PEP 563."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
+        and any(alias.name == "annotations" for alias in node.names)
+        for node in tree.body
+    )
+
+
+def annotations_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Give every annotation inside a node: of parameters, results and variables."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.returns is not None:
+            yield inner.returns
+        elif isinstance(inner, ast.arg | ast.AnnAssign) and inner.annotation is not None:
+            yield inner.annotation
+
+
 def flatten(body: Iterable[ast.stmt], guard: str = "") -> Iterator[Guarded]:
     """Give statements with those inside ``if``, ``try``, ``with``, ``for`` blocks, in source order."""
     for statement in body:

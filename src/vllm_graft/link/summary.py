@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vllm_graft.link.scopes import AT_RUN_TIME, FunctionNode, bound_targets, flatten
+from vllm_graft.link.scopes import AT_RUN_TIME, ONLY_TYPES, FunctionNode, bound_targets, flatten
 from vllm_graft.link.symbols import Definition, has_decorator, start_line
 from vllm_graft.link.tables import text_of
 
@@ -24,6 +24,8 @@ class ModuleSummary:
     """Names served by a module ``__getattr__``: name → absolute module."""
     exports: frozenset[str] | None
     """``__all__``; None where there is none, or where it is computed."""
+    only_types: frozenset[str]
+    """Names that exist for type checkers only: nothing binds them at run time."""
     has_getattr: bool
     loose: tuple[ast.stmt, ...] = field(repr=False, compare=False)
     """Top-level statements that bind nothing."""
@@ -66,6 +68,11 @@ def summarize(tree: ast.Module, *, module: str, path: str, is_package: bool) -> 
         stars=tuple(reading.stars),
         lazy=_lazy_map(tree, module) if has_getattr else {},
         exports=reading.exports,
+        only_types=frozenset(
+            name
+            for name, definition in reading.definitions.items()
+            if definition.guard == ONLY_TYPES and name not in reading.stood_in
+        ),
         has_getattr=has_getattr,
         loose=tuple(reading.loose),
     )
@@ -82,6 +89,8 @@ class _Reading:
         self._module = module
         self._is_package = is_package
         self.definitions: dict[str, Definition] = {}
+        self.stood_in: set[str] = set()
+        """Names that something else stands in for at run time."""
         self.stars: list[str] = []
         self.exports: frozenset[str] | None = None
         self.loose: list[ast.stmt] = []
@@ -136,6 +145,7 @@ class _Reading:
             if target.id == "__all__":
                 self._exports(node)
             if target.id in self.definitions and guard in {"except", AT_RUN_TIME}:
+                self.stood_in.add(target.id)
                 continue
             self.definitions[target.id] = Definition(
                 name=target.id,
