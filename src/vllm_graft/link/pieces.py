@@ -292,7 +292,10 @@ def _executed(node: ast.stmt, *, is_lazy: bool) -> Iterator[ast.AST]:
         yield from (k.value for k in node.keywords)
         for statement in node.body:
             yield from _executed(statement, is_lazy=is_lazy)
-    elif isinstance(node, ast.AnnAssign) and is_lazy:
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        # Not the target: an attribute of a class may be called as a global of the module is.
+        if isinstance(node, ast.AnnAssign) and not is_lazy:
+            yield node.annotation
         yield from () if node.value is None else (node.value,)
     else:
         yield node

@@ -10,7 +10,7 @@ from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Rewrite
 from vllm_graft.link.resolution import Decision
-from vllm_graft.link.scopes import dotted
+from vllm_graft.link.scopes import dotted, global_names
 from vllm_graft.link.splices import Source, Splice
 from vllm_graft.link.summary import absolute_module
 from vllm_graft.link.symbols import Definition
@@ -80,7 +80,11 @@ class Redirection:
         lines: list[str] = []
         for alias in node.names:
             local = alias.asname or alias.name
-            if used is not None and local not in used and alias.name != "*":
+            if alias.name == "*":
+                kept.extend([alias] if self._has_module(origin) else [])
+                lines.extend(self._starred(place.module, origin, notes))
+                continue
+            if used is not None and local not in used:
                 continue
             redirected = self._redirect(origin, alias, notes) if is_inside(origin) else None
             if redirected is None:
@@ -111,6 +115,28 @@ class Redirection:
         if not body:
             body = "pass" if node.col_offset else ""
         yield Splice(start, end, body)
+
+    def _has_module(self, module: str) -> bool:
+        """Tell whether the grafted base has a module at this place."""
+        taken = self._decisions.taken.get(module)
+        return (
+            not is_inside(module)
+            or self._base.path_of(module) is not None
+            or (taken is not None and taken.kind == "donor")
+        )
+
+    def _starred(self, module: str, origin: str, notes: list[str]) -> Iterator[str]:
+        """Import by name what a star import gives in the donor, and would not give in the grafted base."""
+        summary = self._donor.summary(module)
+        starred = self._donor.summary(origin)
+        if summary is None or starred is None:
+            return
+        for name in sorted(global_names(self._donor.tree(module)) - summary.definitions.keys()):
+            found = self._donor.resolve(module, name) if starred.gives_to_star(name) else None
+            if found is not None and found == self._donor.resolve(origin, name):
+                line = self._redirect(origin, ast.alias(name=name), notes)
+                if line is not None:
+                    yield line
 
     def chain(self, module: str, use: NameUse) -> Decision | None:
         """Decide what an attribute of a module, ``envs.X``, is replaced by; None where it may stay."""
@@ -152,8 +178,6 @@ class Redirection:
 
     def _redirect(self, origin: str, alias: ast.alias, notes: list[str]) -> str | None:
         """Give the import line that replaces one alias; None where it may stay as it is."""
-        if alias.name == "*":
-            return None
         found = self._donor.resolve(origin, alias.name)
         local = alias.asname or alias.name
         if found is None:
