@@ -4,8 +4,9 @@
 
 from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
+from vllm_graft.link.class_checks import ClassChecker
 from vllm_graft.link.compare import same_shape
-from vllm_graft.link.index import Found, is_inside
+from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Unit
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.repairs import Repairs
@@ -24,6 +25,7 @@ class Checker:
         self._donor = self._pair.donor
         self._base = self._pair.base
         self._repairs = Repairs(linked) if repairs is None else repairs
+        self._classes = ClassChecker(linked, self._repairs)
 
     def check(self) -> None:
         """Check every name, call, read, operator, class and registration."""
@@ -33,7 +35,7 @@ class Checker:
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
                 self.check_use(unit, use)
             if not unit.member and unit.module in self._decisions.taken:
-                self._check_class(unit)
+                self._classes.check(unit)
         check_registrations(self._linked, self._repairs)
         self._check_loaders()
         self._complete_derivations()
@@ -237,116 +239,6 @@ class Checker:
                     found=f"the base has no {missing.name}",
                 )
             )
-
-    # ── classes ───────────────────────────────────────────────────────────────────────────────────
-
-    def _check_class(self, unit: Unit) -> None:
-        found = self._donor.resolve(unit.module, unit.name)
-        if found is None or found.module != unit.module or found.definition.kind != "class":
-            return
-        for parent in found.definition.parents:
-            reached = self._donor.resolve_dotted(unit.module, parent.partition("[")[0])
-            if reached is None or reached[1] or not is_inside(reached[0].module):
-                continue
-            boundary = reached[0]
-            counterpart = self._decisions.counterpart(boundary)
-            if boundary.definition.kind != "class" or counterpart is None:
-                continue
-            for method, callers in contract.orphan_overrides(
-                self._donor, self._base, found, boundary, counterpart
-            ):
-                self._repairs.repair_orphan(unit, found, boundary, method, callers)
-            if not self._decisions.is_grafted(boundary):
-                self._check_hooks(unit, found, boundary, counterpart)
-        if found.dotted in self._decisions.required:
-            self._check_protocols(unit, found)
-
-    def _check_hooks(self, unit: Unit, found: Found, boundary: Found, counterpart: Found) -> None:
-        """See that hooks of an engine class that the model overrides are called by the base's engine."""
-        for name, member in found.definition.members.items():
-            if (
-                member.function is None
-                or name.startswith("__")
-                or self._donor.member(boundary, name) is None
-                or self._base.member(counterpart, name) is not None
-                or self._base.files.containing(f".{name}(".encode())
-                or self._is_called_where_derived(boundary, name)
-            ):
-                continue
-            self._repairs.report(
-                Breach(
-                    code="G218",
-                    severity="review",
-                    module=unit.module,
-                    line=member.line,
-                    wanted=f"the engine calls {boundary.name}.{name}, which {found.name} overrides",
-                    found="nothing in the base calls a method of this name",
-                    remedy="see what the hook is for: what it switches or prepares does not happen in"
-                    " the base",
-                )
-            )
-
-    def _is_called_where_derived(self, boundary: Found, name: str) -> bool:
-        """Tell whether a member that a derived class brings calls a hook."""
-        derivation = self._decisions.derived.get(boundary.dotted)
-        members = derivation.members.items() if derivation is not None else ()
-        return any(
-            name in provider.definition.members[member].self_reads for member, provider in members
-        )
-
-    def _check_protocols(self, unit: Unit, found: Found) -> None:
-        """See that the model has what the base's engine declares and calls on every such model.
-
-        Source: vLLM 0.11 to 0.32, model_executor/models/interfaces_base.py: protocols whose members
-        are declared without a body.
-        """
-        protocols = "vllm.model_executor.models.interfaces_base"
-        if self._donor.member(found, "forward") is None:
-            return
-        summary = self._base.summary(protocols)
-        for name in ("VllmModel", "VllmModelForTextGeneration"):
-            definition = summary.definitions.get(name) if summary else None
-            ours = self._donor.resolve(protocols, name)
-            if definition is None or ours is None:
-                continue
-            if not self._meets(found, ours):
-                continue
-            for member in definition.members.values():
-                if member.name.startswith("__") or not member.is_stub:
-                    continue
-                if self._has(found, member.name):
-                    continue
-                self._repairs.report(
-                    Breach(
-                        code="G212",
-                        module=unit.module,
-                        line=found.definition.line,
-                        wanted=f"{name}.{member.name}, which the base's engine calls on models",
-                        found=f"{found.name} has no {member.name}",
-                    )
-                )
-
-    def _meets(self, found: Found, protocol: Found) -> bool:
-        """Tell whether the donor's class has all that the donor's protocol declares."""
-        return all(
-            self._donor.member(found, m.name) is not None
-            for m in protocol.definition.members.values()
-            if m.is_stub and not m.name.startswith("__")
-        )
-
-    def _has(self, found: Found, name: str) -> bool:
-        """Tell whether a grafted class has a member, from the donor's code or from the base's."""
-        for item in self._donor.ancestry(found).classes:
-            if self._decisions.is_grafted(item):
-                if name in item.definition.members:
-                    return True
-                continue
-            counterpart = self._decisions.counterpart(item)
-            if counterpart is not None:
-                provided = self._base.member(counterpart, name)
-                if provided is not None and not provided[1].is_stub:
-                    return True
-        return False
 
     # ── derivations ───────────────────────────────────────────────────────────────────────────────
 
