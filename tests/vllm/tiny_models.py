@@ -577,6 +577,16 @@ MODELS: Mapping[str, TinyModel] = {
             "image_token_id": 261,
             "video_token_id": 262,
         },
+        files={
+            "preprocessor_config.json": {
+                "patch_size": 14,
+                "merge_size": 2,
+                "temporal_patch_size": 2,
+            },
+            "processor_config.json": {
+                "video_processor": {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
+            },
+        },
     ),
     "K2HorizonForCausalLM": TinyModel(
         architecture="K2HorizonForCausalLM",
@@ -926,6 +936,18 @@ CONTROLS: Mapping[str, TinyModel] = {
 """What vLLM 0.14.1 knows already, built from the same parts as Qwen3.5: the control of the story's test."""
 
 WITNESSES: Mapping[str, TinyModel] = {
+    "GraniteMoeSharedForCausalLM": TinyModel(
+        architecture="GraniteMoeSharedForCausalLM",
+        config_class="GraniteMoeSharedConfig",
+        model_class="GraniteMoeSharedForCausalLM",
+        config={
+            **TEXT,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "shared_intermediate_size": 64,
+        },
+        engine=BF16,
+    ),
     "DeepseekV3ForCausalLM": plain(
         "DeepseekV3ForCausalLM",
         "DeepseekV3Config",
