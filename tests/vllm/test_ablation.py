@@ -47,6 +47,8 @@ def the_matrix() -> list[object]:
     ]
 
 
+# Not yet seen green in one run on two cores, so not yet in what CI requires.
+@pytest.mark.full
 @pytest.mark.parametrize(("family", "donor"), the_matrix())
 def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, trees: Path) -> None:
     ablated = without(family, trees)
@@ -72,6 +74,7 @@ def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, tree
     environments.remove(grafted_tree)
 
 
+@pytest.mark.full
 def test_every_family_can_be_taken_out(trees: Path) -> None:
     families = ablation.families()
     assert len(families) >= 8
