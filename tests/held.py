@@ -35,6 +35,9 @@ class HeldFiles:
             path for path, text in self._files.items() if path.endswith(".py") and needle in text
         )
 
+    def mention(self, needle: bytes) -> bool:
+        return bool(self.containing(needle))
+
 
 def changed(files: Files, texts: Mapping[str, bytes]) -> HeldFiles:
     """Give the same files with some written over or added."""

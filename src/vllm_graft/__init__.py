@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from vllm_graft.image.overlay import build_overlay, render_overlay_diff
+    from vllm_graft.link.plan import LinkRequest, LinkSession
     from vllm_graft.values.codec import decode_plan, encode_plan, plan_digest
     from vllm_graft.values.digest import Digest
     from vllm_graft.values.environment import Environment
@@ -44,6 +45,8 @@ __all__ = [
     "GraftPlan",
     "InspectRequest",
     "Install",
+    "LinkRequest",
+    "LinkSession",
     "PlanRequest",
     "Planned",
     "RequestError",
@@ -65,6 +68,7 @@ __all__ = [
 _HOMES = {
     "errors": ("BuildError", "GraftError", "RequestError", "SourceError", "VerificationError"),
     "image.overlay": ("build_overlay", "render_overlay_diff"),
+    "link.plan": ("LinkRequest", "LinkSession"),
     "values.codec": ("decode_plan", "encode_plan", "plan_digest"),
     "values.digest": ("Digest",),
     "values.environment": ("Environment",),

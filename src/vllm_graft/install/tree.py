@@ -17,6 +17,7 @@ class PackedFiles:
         "_end_of_python",
         "_first",
         "_holders",
+        "_mentioned",
         "_paths",
         "_python_paths",
         "_starts",
@@ -45,6 +46,7 @@ class PackedFiles:
             raise ValueError(message)
         self._paths = tuple(sorted(self._table))
         self._holders: dict[bytes, tuple[str, ...]] = {}
+        self._mentioned: dict[bytes, bool] = {}
 
     @classmethod
     def of(cls, files: Iterable[tuple[str, bytes]]) -> Self:
@@ -84,6 +86,12 @@ class PackedFiles:
         if needle not in self._holders:  # a pass over the block takes milliseconds; some ask again
             self._holders[needle] = tuple(self._search(needle))
         return self._holders[needle]
+
+    def mention(self, needle: bytes) -> bool:
+        """Tell whether any of those files contains it; stops at the first that does."""
+        if needle not in self._mentioned:
+            self._mentioned[needle] = next(self._search(needle), None) is not None
+        return self._mentioned[needle]
 
     def _search(self, needle: bytes) -> Iterator[str]:
         if not needle:

@@ -245,11 +245,7 @@ class Checker:
     def _check_loaders(self) -> None:
         """Bring loaders that take the kinds of shard id that the donor's weight maps use."""
         module = next(
-            (
-                m
-                for m in sorted(self._decisions.taken)
-                if contract.has_tuple_shard_ids(self._donor.tree(m))
-            ),
+            (m for m in sorted(self._decisions.taken) if self._pair.has_tuple_shard_ids(m)),
             None,
         )
         if module is None:

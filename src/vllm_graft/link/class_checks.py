@@ -48,7 +48,7 @@ class ClassChecker:
                 or name.startswith("__")
                 or self._donor.member(boundary, name) is None
                 or self._base.member(counterpart, name) is not None
-                or self._base.files.containing(f".{name}(".encode())
+                or self._base.files.mention(f".{name}(".encode())
                 or self._is_called_where_derived(boundary, name)
             ):
                 continue

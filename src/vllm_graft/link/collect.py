@@ -18,6 +18,7 @@ from vllm_graft.link.scopes import (
     flatten,
     string_annotations,
 )
+from vllm_graft.link.syntax import children, every_node
 from vllm_graft.link.uses import (
     IMPORTS,
     ModuleUses,
@@ -138,7 +139,7 @@ class UseCollector:
     def _annotation(self, node: ast.expr, scope: Scope) -> None:
         for part in string_annotations(node):
             quoted = part is not node
-            for inner in ast.walk(part):
+            for inner in every_node(part):
                 if isinstance(inner, ast.Name):
                     self._name(
                         inner, inner.id, scope, as_type=True, anchor=node if quoted else None
@@ -169,7 +170,7 @@ class UseCollector:
                 self._call(call, scope, unpacked=len(names))
                 self._walk(target, scope)
             case _:
-                self._walk_all(ast.iter_child_nodes(node), scope)
+                self._walk_all(children(node), scope)
 
     def _if(self, node: ast.If, scope: Scope) -> None:
         self._walk(node.test, scope)
@@ -230,7 +231,7 @@ class UseCollector:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 targets = (n for g in node.generators for n in ast.walk(g.target))
                 bound = (n.id for n in targets if isinstance(n, ast.Name))
-                self._walk_all(ast.iter_child_nodes(node), self._inner_scope(scope, bound))
+                self._walk_all(children(node), self._inner_scope(scope, bound))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 self._walk(test, scope)
                 condition = ast.unparse(test)
@@ -240,7 +241,7 @@ class UseCollector:
                 self._walk(orelse, scope)
                 self._guards.pop()
             case _:
-                self._walk_all(ast.iter_child_nodes(node), scope)
+                self._walk_all(children(node), scope)
 
     def _inner_scope(self, outer: Scope, bound: Iterable[str]) -> Scope:
         scope = Scope(self._module, None, outer)

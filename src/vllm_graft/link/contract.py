@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.symbols import Member, Parameter
+from vllm_graft.link.syntax import every_node
 from vllm_graft.link.uses import CallUse
 
 _ANY = (
@@ -252,7 +253,7 @@ def has_tuple_shard_ids(tree: ast.AST) -> bool:
 
     Source: vLLM 0.17.1, model_executor/models/qwen3_5.py ``stacked_params_mapping``.
     """
-    for node in ast.walk(tree):
+    for node in every_node(tree):
         if (
             isinstance(node, ast.Tuple)
             and len(node.elts) == 3  # noqa: PLR2004  (parameter, weight, shard id)

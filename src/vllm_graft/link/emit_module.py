@@ -11,6 +11,7 @@ from vllm_graft.link.redirect import BASE_SUFFIX, Place, Redirection, base_impor
 from vllm_graft.link.resolution import Taken
 from vllm_graft.link.scopes import flatten
 from vllm_graft.link.splices import Source, Splice, removal
+from vllm_graft.link.syntax import every_statement
 from vllm_graft.link.uses import NameUse, span_of
 from vllm_graft.values.plan import GraftedModule
 
@@ -83,7 +84,7 @@ class ModuleEmitter:
     ) -> Iterator[Splice]:
         tree = self._donor.tree(place.module)
         top = {id(item.node) for item in flatten(tree.body)}
-        for node in ast.walk(tree):
+        for node in every_statement(tree):
             if isinstance(node, ast.ImportFrom):
                 yield from self._redirection.imports_from(
                     place, node, source, used=used if id(node) in top else None, notes=notes

@@ -249,10 +249,16 @@ class Index:
         return assigned
 
     def definers(self, name: str, kind: str) -> Iterator[Found]:
-        """Give every top-level class or function of this name in the install, by path."""
-        needles = (f"class {name}(", f"class {name}:") if kind == "class" else (f"def {name}(",)
-        for needle in needles:
-            for path in self.files.containing(needle.encode()):
+        """Give every top-level class or function of this name in the install.
+
+        Order: classes with bases before those without, then by path.
+        """
+        written = f"class {name}" if kind == "class" else f"def {name}"
+        paths = self.files.containing(written.encode())
+        for needle in (f"{written}(".encode(), f"{written}:".encode()):
+            for path in paths:
+                if needle not in self.files.read(path):
+                    continue
                 module = self.module_at(path)
                 summary = self.summary(module)
                 definition = summary.definitions.get(name) if summary else None

@@ -10,6 +10,7 @@ from typing import Literal
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.scopes import dotted, string_annotations
 from vllm_graft.link.symbols import Member
+from vllm_graft.link.syntax import every_statement
 
 _MAX_DEPTH = 12
 _CONTAINERS = {"Optional", "Final", "ClassVar", "Annotated", "Required"}
@@ -205,7 +206,7 @@ class Inference:
             initializer = provider.definition.members.get("__init__")
             function = None if initializer is None else initializer.function
             result: dict[str, str] = {}
-            for inner in ast.walk(function) if function is not None else ():
+            for inner in every_statement(function) if function is not None else ():
                 match inner:
                     case ast.Assign(targets=[ast.Name(id=name)], value=value):
                         result.setdefault(name, ast.unparse(value))

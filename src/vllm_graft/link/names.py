@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vllm_graft.link.syntax import every_node
 from vllm_graft.link.tables import (
     SourceTrees,
     absolute_module,
@@ -162,7 +163,7 @@ def _bound_by(node: ast.stmt) -> set[str]:
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.For() | ast.With():
             return {
                 inner.id
-                for inner in ast.walk(node)
+                for inner in every_node(node)
                 if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
             }
         case _:

@@ -37,9 +37,9 @@ def check_operator(linked: Linked, repairs: Repairs, unit: Unit, use: OperatorUs
         for registration in pair.uses_of(module).registrations
     )
     quoted = f'"{use.name}"'.encode()
-    if registered_here or pair.base.files.containing(quoted):
+    if registered_here or pair.base.files.mention(quoted):
         return
-    if pair.donor.files.containing(quoted):
+    if pair.donor.files.mention(quoted):
         repairs.report(
             Breach(
                 code="G208",
@@ -96,4 +96,4 @@ def _is_registered_in_base(linked: Linked, registration: Registration) -> bool:
         if registration.kind == "operator"
         else f'CustomOp.register("{registration.name}")'
     )
-    return bool(linked.decisions.pair.base.files.containing(written.encode()))
+    return linked.decisions.pair.base.files.mention(written.encode())

@@ -20,7 +20,7 @@ def check_native(linked: Linked, base: Install) -> Iterator[Finding]:
         key = f"{use.namespace}.{use.name}"
         if key in seen or use.name in base.native.operators:
             continue
-        if base.files.containing(f"{key}".encode()) or base.files.containing(
+        if base.files.mention(f"{key}".encode()) or base.files.mention(
             f'"{use.namespace}", "{use.name}"'.encode()
         ):
             continue
@@ -35,7 +35,7 @@ def check_native(linked: Linked, base: Install) -> Iterator[Finding]:
         for name, line, guard in _extension_imports(donor, module):
             if name in base.native.extensions or name in seen:
                 continue
-            if base.files.containing(name.rpartition(".")[2].encode()):
+            if base.files.mention(name.rpartition(".")[2].encode()):
                 continue
             seen.add(name)
             yield _native_finding(
@@ -83,6 +83,8 @@ def _guarded_statements(
 ) -> Iterator[tuple[ast.stmt, str]]:
     """Every statement of a tree with the conditions around it, outermost first."""
     for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.expr):
+            continue  # no statement stands in one
         inner = guards
         if isinstance(tree, ast.If) and isinstance(child, ast.stmt):
             condition = ast.unparse(tree.test)

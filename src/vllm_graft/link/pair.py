@@ -32,6 +32,7 @@ class Pair:
         self._inference = Inference(donor)
         self._uses: dict[str, ModuleUses] = {}
         self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}
+        self._tuple_shards: dict[str, bool] = {}
         self._counterparts: dict[str, Found | None] = {}
         self._signatures: dict[tuple[str, str, str, str], tuple[Parameter, ...] | None] = {}
         self._outcomes: dict[tuple[object, ...], contract.Mismatch | None] = {}
@@ -72,6 +73,12 @@ class Pair:
         """Uses with exactly this owner."""
         self.uses_of(module)
         return self._by_owner[module].get(owner.name, {}).get(owner.member, ())
+
+    def has_tuple_shard_ids(self, module: str) -> bool:
+        """Tell whether a weight map of a donor module names tuples as shard ids."""
+        if module not in self._tuple_shards:
+            self._tuple_shards[module] = contract.has_tuple_shard_ids(self.donor.tree(module))
+        return self._tuple_shards[module]
 
     # ── which definitions correspond ──────────────────────────────────────────────────────────────
 

@@ -14,6 +14,7 @@ from vllm_graft.link.scopes import dotted, global_names
 from vllm_graft.link.splices import Source, Splice
 from vllm_graft.link.summary import absolute_module
 from vllm_graft.link.symbols import Definition
+from vllm_graft.link.syntax import every_node
 from vllm_graft.link.uses import NameUse, OperatorUse, span_of
 
 BASE_SUFFIX = "__base"
@@ -163,7 +164,7 @@ class Redirection:
         """
         if not self._decisions.derived:
             return
-        for call in ast.walk(node):
+        for call in every_node(node):
             match call:
                 case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
                     for part in asked.elts if isinstance(asked, ast.Tuple) else [asked]:

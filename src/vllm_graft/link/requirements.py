@@ -153,8 +153,8 @@ def _is_used(base: Install, package: str) -> bool:
     name = _DISTRIBUTIONS.get(package, str(canonicalize_name(package)))
     return (
         any(d.name == name for d in base.distributions)
-        or bool(base.files.containing(f"import {package}".encode()))
-        or bool(base.files.containing(f"from {package}".encode()))
+        or base.files.mention(f"import {package}".encode())
+        or base.files.mention(f"from {package}".encode())
     )
 
 
@@ -164,8 +164,8 @@ def _unknown_to(files: Files, imported: list[_Imported]) -> tuple[_Imported, ...
         dict.fromkeys(
             i
             for i in imported
-            if not files.containing(i.module.encode())
-            or (i.name and i.name != "*" and not files.containing(i.name.encode()))
+            if not files.mention(i.module.encode())
+            or (i.name and i.name != "*" and not files.mention(i.name.encode()))
         )
     )
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from vllm_graft.errors import RequestError
 from vllm_graft.link.drafts import DraftRule, draft_rules, fired_rules, target_words
+from vllm_graft.link.syntax import every_statement
 from vllm_graft.link.tables import SourceTrees, absolute_module, package_of, path_of
 from vllm_graft.link.vllm import Layout, ModelEntry, Role, room_of
 
@@ -201,7 +202,7 @@ def _config_imports(trees: SourceTrees, module: str) -> Mapping[str, str]:
         if b"onfig" not in trees.files.read(each):
             continue
         tree = trees.tree(each)
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in every_statement(tree) if tree is not None else ():
             if isinstance(node, ast.ImportFrom):
                 source = absolute_module(node, package_of(each))
                 if room_of(source) == "config" or source.endswith(".transformers_utils.configs"):

@@ -7,6 +7,8 @@ import builtins
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from vllm_graft.link.syntax import every_node
+
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__all__", "__path__"}
 
 ONLY_TYPES = "TYPE_CHECKING"
@@ -194,7 +196,7 @@ class GlobalNames(ast.NodeVisitor):
         if not isinstance(node, ast.Lambda):
             for decorator in node.decorator_list:
                 self.visit(decorator)
-            for argument in ast.walk(arguments):
+            for argument in every_node(arguments):
                 if isinstance(argument, ast.arg) and argument.annotation is not None:
                     self._annotation(argument.annotation)
             if node.returns is not None:
@@ -277,7 +279,7 @@ def string_annotations(node: ast.expr) -> Iterator[ast.expr]:
             return
         return
     yield node
-    for inner in ast.walk(node):
+    for inner in every_node(node):
         if inner is not node and isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             try:
                 yield ast.parse(inner.value, mode="eval").body

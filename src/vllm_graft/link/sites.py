@@ -139,7 +139,7 @@ def owned_identifiers(
     for word in sorted(candidates - set(operators), key=_shortest_first):
         if any(stem in word for stem in strong):
             continue
-        if not base.files.containing(word.replace(".", "/").encode()) and not _known(word, base):
+        if not base.files.mention(word.replace(".", "/").encode()) and not _known(word, base):
             strong.append(word)
     return Owned(exact=frozenset(words), stems=tuple(strong), unasked=frozenset(unasked))
 
@@ -150,7 +150,7 @@ def _shortest_first(word: str) -> tuple[int, str]:
 
 
 def _known(word: str, base: SourceTrees) -> bool:
-    return bool(base.files.containing(word.encode()))
+    return base.files.mention(word.encode())
 
 
 def _family_folder(module: str) -> str:
@@ -166,7 +166,7 @@ def _owns_model_type(
         return False
     if donor_layout.lookup("config-registry", name) or donor_layout.lookup("mtp-types", name):
         return True
-    return not any(base.files.containing(form.encode()) for form in (f'"{name}"', f"'{name}'"))
+    return not any(base.files.mention(form.encode()) for form in (f'"{name}"', f"'{name}'"))
 
 
 def _backends(

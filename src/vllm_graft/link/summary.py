@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vllm_graft.link.scopes import AT_RUN_TIME, ONLY_TYPES, FunctionNode, bound_targets, flatten
 from vllm_graft.link.symbols import Definition, has_decorator, start_line
+from vllm_graft.link.syntax import every_node
 from vllm_graft.link.tables import text_of
 
 
@@ -136,7 +137,7 @@ class _Reading:
                 )
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, guard: str) -> None:
-        names = [n for t in bound_targets(node) for n in ast.walk(t) if isinstance(n, ast.Name)]
+        names = [n for t in bound_targets(node) for n in every_node(t) if isinstance(n, ast.Name)]
         if not names or isinstance(node, ast.AugAssign):
             self.loose.append(node)
         for target in names:

@@ -16,6 +16,7 @@ from vllm_graft.link.scopes import (
     global_names,
     statements_in,
 )
+from vllm_graft.link.syntax import every_node
 
 DefinitionKind = Literal["class", "function", "value", "import", "submodule"]
 
@@ -245,7 +246,7 @@ def _receiver_uses(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
     receiver = node.args.args[0].arg
     reads: set[str] = set()
     calls: set[str] = set()
-    for inner in ast.walk(node):
+    for inner in every_node(node):
         if (
             isinstance(inner, ast.Attribute)
             and isinstance(inner.ctx, ast.Load)

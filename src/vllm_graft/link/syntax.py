@@ -1,9 +1,11 @@
 # Python warns about odd escapes in other people's files (0.17.1 has some); with -W error it even refuses them. What
 # vLLM's authors wrote in a string is not our user's concern.
-"""Parsing Python source, without a word about its style."""
+"""Parsing Python source, without a word about its style, and walking what was parsed."""
 
 import ast
 import warnings
+from collections.abc import Iterator
+from typing import cast
 
 
 def parse_source_text(source: str | bytes, path: str) -> ast.Module:
@@ -16,3 +18,36 @@ def parse_source_text(source: str | bytes, path: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source, filename=path)
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Give what ``ast.iter_child_nodes`` gives, in its order, without the ``ctx`` of names."""
+    # Not by generators inside generators: this is the innermost loop of all that walks trees.
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value: object = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            if name != "ctx":
+                found.append(value)
+        elif isinstance(value, list):
+            items = cast("list[object]", value)
+            found.extend(item for item in items if isinstance(item, ast.AST))
+    return found
+
+
+def every_node(tree: ast.AST) -> Iterator[ast.AST]:
+    """Walk as ``ast.walk`` does, in its order, without the ``ctx`` of names."""
+    pending: list[ast.AST] = [tree]
+    for node in pending:
+        yield node
+        pending += children(node)
+
+
+def every_statement(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Give the statements of a tree, those of functions and classes too, in ``ast.walk``'s order."""
+    pending: list[ast.AST] = [tree]
+    for node in pending:
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            pending.extend(cast("list[ast.AST]", getattr(node, name, ())))

@@ -294,6 +294,17 @@ KIND_OF_ROLE: Mapping[Role, EditSiteKind] = {
 }
 
 
+_ROOMS: tuple[tuple[str, Room, frozenset[str]], ...] = (
+    (f"{MODELS}.", "model", _ENGINE_MODELS),
+    (f"{SECOND_TREE}.", "model", frozenset({"common"})),
+    (f"{CONFIGS}.", "config", frozenset()),
+    ("vllm.transformers_utils.processors.", "processor", frozenset()),
+    *((f"{package}.", "parser", _ENGINE_PARSERS) for package in _PARSER_PACKAGES),
+    ("vllm.tokenizers.", "tokenizer", _ENGINE_TOKENIZERS),
+    ("vllm.renderers.", "tokenizer", _ENGINE_RENDERERS),
+)
+
+
 def room_of(module: str) -> Room:
     """Tell which room a module of vLLM belongs to.
 
@@ -302,18 +313,9 @@ def room_of(module: str) -> Room:
     Source: who imports what in 0.11.2 to 0.32.0. ``vllm/models/<family>`` (from 0.22) is model
     room; ``vllm/models/common`` holds kernels that ``layers/mla.py`` imports too.
     """
-    rooms: tuple[tuple[str, Room, frozenset[str]], ...] = (
-        (MODELS, "model", _ENGINE_MODELS),
-        (SECOND_TREE, "model", frozenset({"common"})),
-        (CONFIGS, "config", frozenset()),
-        ("vllm.transformers_utils.processors", "processor", frozenset()),
-        *((package, "parser", _ENGINE_PARSERS) for package in _PARSER_PACKAGES),
-        ("vllm.tokenizers", "tokenizer", _ENGINE_TOKENIZERS),
-        ("vllm.renderers", "tokenizer", _ENGINE_RENDERERS),
-    )
-    for package, room, engine in rooms:
-        if module.startswith(f"{package}."):
-            first = module.removeprefix(f"{package}.").partition(".")[0]
+    for package, room, engine in _ROOMS:
+        if module.startswith(package):
+            first = module.removeprefix(package).partition(".")[0]
             return "engine" if first in engine else room
     return "engine"
 

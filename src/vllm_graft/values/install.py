@@ -33,6 +33,10 @@ class Files(Protocol):
         """Give the sorted paths of the ``*.py`` files of vLLM whose bytes contain ``needle``."""
         ...
 
+    def mention(self, needle: bytes) -> bool:
+        """Tell whether any of those files contains it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
