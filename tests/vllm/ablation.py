@@ -25,10 +25,13 @@ class Family:
     name: str
     base: str
     """The release that it is taken from."""
+    donors: tuple[str, ...]
+    """The releases that it is grafted back from."""
     architectures: tuple[str, ...]
     models: tuple[str, ...]
     """Names in tiny_models.py that it must serve again once grafted back."""
     files: tuple[str, ...]
+    """Files and folders that go."""
     identifiers: tuple[str, ...]
     sites: tuple[str, ...]
     """Files in which elements (of a dict, list, call) that hold an identifier go."""
@@ -58,7 +61,10 @@ def ablate(family: Family, tree: Path, out: Path) -> Path:
     """
     copy = copy_of(tree, out)
     for path in family.files:
-        (copy / path).unlink()
+        if (copy / path).is_dir():
+            shutil.rmtree(copy / path)
+        else:
+            (copy / path).unlink()
     for place in family.definitions:
         path, name = place.split(":")
         _rewrite(copy / path, _without_definition((copy / path).read_text(), name))

@@ -21,6 +21,37 @@ class Control:
     means: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """Architectures that a base cannot serve on CPU however well they are grafted, shown on one of its own."""
+
+    base: str
+    architectures: tuple[str, ...]
+    witness: str
+    """The name of a tiny model that the base registers itself."""
+    reason: str
+    """Stands in what the base raises for the witness."""
+    means: str
+
+
+def witnesses() -> tuple[Witness, ...]:
+    """Read the other half of controls.toml."""
+    with (HERE / "controls.toml").open("rb") as file:
+        listed: list[dict[str, Any]] = tomllib.load(file)["witness"]
+    return tuple(
+        Witness(
+            **cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+        )
+        for entry in listed
+    )
+
+
+def witness_for(base: str, architecture: str) -> Witness | None:
+    """Give what shows that this base cannot serve this architecture, if it cannot."""
+    found = [w for w in witnesses() if w.base == base and architecture in w.architectures]
+    return found[0] if found else None
+
+
 def controls() -> tuple[Control, ...]:
     """Read controls.toml."""
     with (HERE / "controls.toml").open("rb") as file:

@@ -78,23 +78,26 @@ def own_dummy_filler(seed: int, gain: float, head_gain: float) -> None:
     dummy_loader.DummyModelLoader.load_weights = load_weights
 
 
-def spoil_when_loaded(wanted: str, factor: float) -> tuple[list[str], Callable[[], None]]:
-    """Let the next model be spoilt once its weights are loaded: scale the first matrix named like ``wanted``.
+def touch_when_loaded(job: dict[str, Any]) -> tuple[list[str], Callable[[], None]]:
+    """Let the next model be touched once its weights are loaded; give what was spoilt, and what undoes it.
 
-    Before vLLM packs weights for the CPU's kernels, after which there is nothing left to scale. Gives the list
-    that will hold the parameter's name, and what undoes it.
+    ``perturb`` scales the first matrix named like it, ``cast`` gives parameters named like it another type.
+    Before vLLM packs weights for the CPU's kernels, after which there is nothing left to touch.
     """
     import torch
     from vllm.model_executor.model_loader import base_loader
 
     plain, spoilt = base_loader.process_weights_after_loading, []
+    perturb, cast = job.get("perturb"), job.get("cast")
 
     def process(model: Any, *rest: Any, **named: Any) -> None:
         for name, parameter in model.named_parameters():
-            if not spoilt and wanted in name and parameter.dim() >= 2:
+            if perturb and not spoilt and perturb["name"] in name and parameter.dim() > 1:
                 with torch.no_grad():
-                    parameter.mul_(factor)
+                    parameter.mul_(perturb["factor"])
                 spoilt.append(name)
+            if cast and cast["name"] in name:
+                parameter.data = parameter.data.to(getattr(torch, cast["dtype"]))
         plain(model, *rest, **named)
 
     def undo() -> None:
@@ -162,14 +165,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         own_dummy_filler(**job["fill"])
         engine["load_format"] = "dummy"
     torch.manual_seed(0)
-    spoilt, undo = [], None
-    if job.get("perturb"):
-        spoilt, undo = spoil_when_loaded(job["perturb"]["name"], job["perturb"]["factor"])
+    spoilt, undo = touch_when_loaded(job)
     try:
         llm = LLM(model=job["model"], seed=0, **engine)
     finally:
-        if undo is not None:
-            undo()
+        undo()
     try:
         drafts = watch_drafts(llm) if "speculative_config" in engine else None
         answer = embed(llm, job) if job["task"] == "embed" else generate(llm, job)

@@ -239,6 +239,7 @@ def job(name: str, *, perturbed: bool = False) -> dict[str, Any]:
         "fill": {"seed": model.seed, "gain": model.gain, "head_gain": model.head_gain}
         if fill
         else None,
+        "cast": model.cast,
         "perturb": None,
     }
     if perturbed:

@@ -10,8 +10,9 @@ import pytest
 import story
 from tiny_models import EVERY
 
-DONORS = ("0.28.0", "0.31.0")
 CONTROL = "Qwen3ForCausalLM"
+OTHER_ROUNDING = frozenset({"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration"})
+"""Served in bfloat16, in which the experts' kernel of 0.27 rounds otherwise than those of later releases."""
 NAMED_SUBSET = {
     ("Qwen3.5, text, multimodal, MTP", "0.28.0"),
     ("RoBERTa, embeddings", "0.31.0"),
@@ -43,7 +44,7 @@ def the_matrix() -> list[object]:
             marks=[] if (family.name, donor) in NAMED_SUBSET else [pytest.mark.full],
         )
         for family in ablation.families()
-        for donor in DONORS
+        for donor in family.donors
     ]
 
 
@@ -58,23 +59,30 @@ def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, tree
 
     grafted_tree = back(family, donor, ablated, trees)
     theirs = parity.serve(environments.tree(donor), family.models)
+    before = parity.serve(environments.tree(family.base), family.models)
     grafted = parity.serve(grafted_tree, family.models, perturbed=family.models[:1])
     for name in family.models:
+        # The engine is the base's: what the untouched base says is what the graft must say, to the last digit
+        # that counts. From the donor it may differ where the untouched base does, and nowhere else.
+        alike = parity.compare(before[name], grafted[name], EVERY[name])
+        assert alike.differences == (), grafted[name].get("traceback")
         outcome = parity.compare(theirs[name], grafted[name], EVERY[name])
         print(parity.told(outcome))
-        assert outcome.differences == (), grafted[name].get("traceback")
+        if outcome.differences:
+            untouched = parity.compare(theirs[name], before[name], EVERY[name])
+            assert outcome.differences == untouched.differences
+            assert name in OTHER_ROUNDING
     spoilt = grafted[f"{family.models[0]} perturbed"]
     assert spoilt.get("perturbed"), spoilt.get("error")
     assert not parity.compare(theirs[family.models[0]], spoilt, EVERY[family.models[0]]).same
 
     asked = story.ask(grafted_tree, {}, registry=family.architectures)
-    untouched = story.ask(environments.tree(family.base), {}, registry=family.architectures)
-    assert asked["registry"] == untouched["registry"]
+    known = story.ask(environments.tree(family.base), {}, registry=family.architectures)
+    assert asked["registry"] == known["registry"]
     environments.remove(ablated)
     environments.remove(grafted_tree)
 
 
-@pytest.mark.full
 def test_every_family_can_be_taken_out(trees: Path) -> None:
     families = ablation.families()
     assert len(families) >= 8

