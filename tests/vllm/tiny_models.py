@@ -558,13 +558,6 @@ MODELS: Mapping[str, TinyModel] = {
         config_class="Glm5NextTextConfig",
         config=GLM5,
     ),
-    "Glm5NextMTPModel": TinyModel(
-        architecture="Glm5NextMTPModel",
-        served_as="Glm5NextForCausalLM",
-        config_class="Glm5NextTextConfig",
-        config={**GLM5, "num_nextn_predict_layers": 1},
-        speculative={"method": "mtp", "num_speculative_tokens": 1},
-    ),
     "Glm5NextForConditionalGeneration": TinyModel(
         architecture="Glm5NextForConditionalGeneration",
         config_class="Glm5NextConfig",
@@ -590,6 +583,34 @@ MODELS: Mapping[str, TinyModel] = {
                 "video_processor": {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
             },
         },
+    ),
+    "Glm5NextMTPModel": TinyModel(
+        architecture="Glm5NextMTPModel",
+        served_as="Glm5NextForConditionalGeneration",
+        config_class="Glm5NextConfig",
+        config={
+            "text_config": {**GLM5, "num_nextn_predict_layers": 1},
+            "vision_config": {
+                "depth": 2,
+                "hidden_size": 128,
+                "num_heads": 2,
+                "out_hidden_size": 128,
+                "projection_intermediate_size": 128,
+            },
+            "image_token_id": 261,
+            "video_token_id": 262,
+        },
+        files={
+            "preprocessor_config.json": {
+                "patch_size": 14,
+                "merge_size": 2,
+                "temporal_patch_size": 2,
+            },
+            "processor_config.json": {
+                "video_processor": {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
+            },
+        },
+        speculative={"method": "mtp", "num_speculative_tokens": 1},
     ),
     "K2HorizonForCausalLM": TinyModel(
         architecture="K2HorizonForCausalLM",
@@ -893,6 +914,7 @@ ABLATED: Mapping[str, TinyModel] = {
             "pad_token_id": 257,
         },
         perturb="out_proj",
+        gain=2.0,
     ),
 }
 """What is taken out of the base 0.27.1 and grafted back (ablations.toml)."""
