@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.link.roots import Roots
+from vllm_graft.link.syntax import children
 from vllm_graft.link.tables import SourceTrees, absolute_module, module_of, package_of, path_of
 from vllm_graft.link.vllm import Layout, room_of
 
@@ -260,23 +261,10 @@ def _mentions(tree: ast.Module, path: str, owned: Owned) -> Iterator[Mention]:
                 yield Mention(
                     path=path, line=line, identifier=identifier, ancestors=_chain(node, around)
                 )
-        children = list(_children(node))
-        for child in children:
+        inside = children(node)
+        for child in inside:
             around[child] = node
-        stack.extend(reversed(children))
-
-
-def _children(node: ast.AST) -> Iterator[ast.AST]:
-    # ast.iter_child_nodes without its generators inside generators: this is the hot loop.
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, ast.AST):
-            if not isinstance(value, ast.expr_context | ast.operator | ast.cmpop):
-                yield value
-        elif isinstance(value, list):
-            for item in value:  # pyright: ignore[reportUnknownVariableType] of any node
-                if isinstance(item, ast.AST):
-                    yield item
+        stack.extend(reversed(inside))
 
 
 def _chain(node: ast.AST, around: Mapping[ast.AST, ast.AST]) -> tuple[ast.AST, ...]:

@@ -5,6 +5,7 @@
 import ast
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from typing import cast
 
 
@@ -20,18 +21,31 @@ def parse_source_text(source: str | bytes, path: str) -> ast.Module:
         return ast.parse(source, filename=path)
 
 
+# Fields that hold no node, whatever the node. Source: abstract grammar of Python 3.11 to 3.14, and ``ctx``,
+# which says of a name what the statement around it says too.
+_LEAVES = frozenset(
+    {"arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "module"}
+    | {"rest", "simple", "tag", "type_comment"}
+)
+
+
+@cache
+def _fields_with_nodes(kind: type[ast.AST]) -> tuple[str, ...]:
+    return tuple(name for name in kind._fields if name not in _LEAVES)
+
+
 def children(node: ast.AST) -> list[ast.AST]:
     """Give what ``ast.iter_child_nodes`` gives, in its order, without the ``ctx`` of names."""
     # Not by generators inside generators: this is the innermost loop of all that walks trees.
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in _fields_with_nodes(type(node)):
         value: object = getattr(node, name, None)
-        if isinstance(value, ast.AST):
-            if name != "ctx":
-                found.append(value)
-        elif isinstance(value, list):
-            items = cast("list[object]", value)
-            found.extend(item for item in items if isinstance(item, ast.AST))
+        if isinstance(value, list):
+            for item in cast("list[object]", value):
+                if isinstance(item, ast.AST):
+                    found.append(item)  # noqa: PERF401 (a comprehension is a call for each field)
+        elif isinstance(value, ast.AST):
+            found.append(value)
     return found
 
 
