@@ -527,14 +527,14 @@ MODELS: Mapping[str, TinyModel] = {
     "InternS2MobiusForConditionalGeneration": TinyModel(
         architecture="InternS2MobiusForConditionalGeneration",
         config=MOBIUS,
-        engine={"trust_remote_code": True, **BF16},
+        engine={"trust_remote_code": True, "mamba_ssm_cache_dtype": "float32", **BF16},
         files=QWEN_PROCESSORS,
     ),
     "InternS2MobiusMTP": TinyModel(
         architecture="InternS2MobiusMTP",
         served_as="InternS2MobiusForConditionalGeneration",
         config=MOBIUS,
-        engine={"trust_remote_code": True, **BF16},
+        engine={"trust_remote_code": True, "mamba_ssm_cache_dtype": "float32", **BF16},
         files=QWEN_PROCESSORS,
         speculative={"method": "mtp", "num_speculative_tokens": 1},
     ),
