@@ -15,6 +15,7 @@ def parse_source_text(source: str | bytes, path: str) -> ast.Module:
     Raises:
         SyntaxError: it is no valid Python.
         ValueError: it has a NUL, or an encoding that is not known.
+        RecursionError: it nests deeper than Python takes in.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -29,7 +29,7 @@ class SourceTrees:
                 return None
             try:
                 self._trees[path] = parse_source_text(self.files.read(path), path)
-            except (SyntaxError, ValueError) as error:
+            except (SyntaxError, ValueError, RecursionError) as error:
                 message = f"{path} is not valid Python: {error}"
                 raise SourceError(
                     message,
