@@ -69,7 +69,7 @@ def apply(planned: Planned, base: Path, out: Path) -> Path:
 def parser_name(planned: Planned, wanted: str) -> str:
     """Give the name under which the plan registers a reasoning parser, which may be another than asked."""
     for finding in planned.content["findings"]:
-        named = re.search(r"--reasoning-parser (\w+)", finding["found"] + finding["remedy"])
+        named = re.search(r"--reasoning-parser (\w+)", f"{finding['found']} {finding['remedy']}")
         if named and wanted in finding["wanted"]:
             return named.group(1)
     return wanted
