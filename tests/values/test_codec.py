@@ -45,6 +45,13 @@ def set_in(value: Any, path: list[str | int], new: object) -> None:
         (["edits", 1, "before"], "sha256:12", "$.edits[1].before: not a digest"),
         (["verdict"], "fine", "$.verdict: wanted one of 'ok', 'review', 'blocked', found 'fine'"),
         (["modules"], None, "$.modules"),
+        (["edits"], "x", "$.edits[0]: wanted an object"),
+        (["architectures", 0], "\ud800", "$.architectures[0]: half a surrogate pair is no text"),
+        (
+            ["verdict"],
+            "x" * 1000,
+            "found 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…",
+        ),
         (["reference_counts", "moved"], 1.5, "$.reference_counts.moved: wanted a whole number"),
     ],
 )
@@ -75,6 +82,32 @@ def test_another_schema_version_is_refused_before_its_keys_are() -> None:
     with pytest.raises(RequestError, match="vllm-graft/plan/2") as caught:
         decode_plan(content, where="plan.json")
     assert caught.value.code == "E211"
+
+
+def test_the_file_names_the_digest_that_names_the_plan_elsewhere() -> None:
+    plan = PlanParts().plan()
+    assert json.loads(encode_plan(plan))["digest"] == str(plan_digest(plan))
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        (["modules", 0, "text"], "import os\n"),
+        (["verdict"], "ok"),
+        (["findings"], []),
+        (["digest"], "sha256:" + "0" * 64),
+        (["digest"], None),
+    ],
+)
+def test_a_plan_that_was_changed_after_it_was_written_is_refused(
+    path: list[str | int], new: object
+) -> None:
+    value = json.loads(encode_plan(PlanParts().plan()))
+    set_in(value, path, new)
+    with pytest.raises(RequestError, match="was changed after it was written") as caught:
+        decode_plan(json.dumps(value).encode(), where="plan.json")
+    assert caught.value.code == "E214"
+    assert caught.value.exit_status == 2
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from vllm_graft.values.digest import Digest
 from vllm_graft.values.plan import PLAN_SCHEMA, GraftPlan
 
 _MOST_PROBLEMS_SHOWN = 12
+_LONGEST_VALUE_SHOWN = 60
 
 _T = TypeVar("_T")
 
@@ -28,16 +29,25 @@ _T = TypeVar("_T")
 def encode_plan(plan: GraftPlan) -> bytes:
     """Give the canonical bytes: the same plan gives the same bytes on any machine, any day.
 
-    Shape: UTF-8 JSON, keys sorted, indented by one space, no timestamp, one newline at the end.
+    Shape: UTF-8 JSON, keys sorted, indented by one space, no timestamp, one newline at the end. ``digest`` is
+    the plan's own: that of the same bytes without that key.
     """
-    value: object = _converter().unstructure(plan)
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1, allow_nan=False)
-    return text.encode() + b"\n"
+    value = _plain(plan)
+    return _canonical({**value, "digest": str(Digest.of(_canonical(value)))})
 
 
 def plan_digest(plan: GraftPlan) -> Digest:
-    """Digest the canonical bytes; names the plan on disk, in reports and in images."""
-    return Digest.of(encode_plan(plan))
+    """Digest the canonical bytes of all fields; names the plan on disk, in reports and in images."""
+    return Digest.of(_canonical(_plain(plan)))
+
+
+def _plain(plan: GraftPlan) -> Mapping[str, object]:
+    return _converter().unstructure(plan)
+
+
+def _canonical(value: Mapping[str, object]) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1, allow_nan=False)
+    return text.encode() + b"\n"
 
 
 def decode_plan(content: bytes, *, where: str) -> GraftPlan:
@@ -45,18 +55,19 @@ def decode_plan(content: bytes, *, where: str) -> GraftPlan:
 
     Raises:
         RequestError: E210 it is no JSON object; E211 it has another schema version; E212 keys or values are
-            not a plan's, each named with its path.
+            not a plan's, each named with its path; E214 it was changed after it was written.
     """
-    value = _parse_object(content, where)
+    value = dict(_parse_object(content, where))
     schema = value.get("schema")
     if schema != PLAN_SCHEMA:
         raise RequestError(
-            f"{where} is not a plan of this version: wanted schema {PLAN_SCHEMA!r}, found {schema!r}",
+            f"{where} is not a plan of this version: wanted schema {PLAN_SCHEMA!r}, found {_shown(schema)}",
             remedy="make the plan again with this vllm-graft, or use the version that made it",
             code="E211",
         )
+    told = value.pop("digest", None)
     try:
-        return _converter().structure(value, GraftPlan)
+        plan = _converter().structure(value, GraftPlan)
     except Exception as failure:  # cattrs raises groups of many kinds; each leaf is told
         problems = sorted(_problems(failure, "$"))
         if not problems:
@@ -70,6 +81,14 @@ def decode_plan(content: bytes, *, where: str) -> GraftPlan:
             remedy="make the plan again; docs/plan.schema.json says what a plan may hold",
             code="E212",
         ) from failure
+    if told != str(plan_digest(plan)):
+        raise RequestError(
+            f"{where} was changed after it was written: wanted digest {plan_digest(plan)},"
+            f" found {_shown(told)}",
+            remedy="make the plan again; a plan is not to be edited by hand",
+            code="E214",
+        )
+    return plan
 
 
 def _parse_object(content: bytes, where: str) -> Mapping[str, object]:
@@ -119,6 +138,8 @@ def _converter() -> Converter:
 def _exactly(value: object, kind: type[_T]) -> _T:
     if type(value) is not kind:
         raise TypeError(f"wanted {_KINDS[kind]}, found {_kind(value)}")
+    if isinstance(value, str):
+        value.encode()  # JSON can spell half of a surrogate pair, which no file can hold
     return value
 
 
@@ -126,7 +147,7 @@ def _one_of(value: object, hint: object) -> object:
     choices = get_args(hint)
     if value not in choices:
         wanted = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"wanted one of {wanted}, found {value!r}")
+        raise ValueError(f"wanted one of {wanted}, found {_shown(value)}")
     return value
 
 
@@ -149,6 +170,11 @@ def _kind(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE_SHOWN else f"{text[:_LONGEST_VALUE_SHOWN]}…"
+
+
 def _problems(failure: BaseException, path: str) -> list[str]:
     """Give one line for every leaf of what cattrs raised, with its JSON path."""
     if isinstance(failure, ForbiddenExtraKeysError):
@@ -162,6 +188,10 @@ def _problems(failure: BaseException, path: str) -> list[str]:
         ]
     if isinstance(failure, KeyError):
         return [f"{path}: key {failure.args[0]!r} is missing"]
+    if isinstance(failure, AttributeError):  # cattrs asks it for its keys
+        return [f"{path}: wanted an object"]
+    if isinstance(failure, UnicodeEncodeError):
+        return [f"{path}: half a surrogate pair is no text"]
     return [f"{path}: {failure}"]
 
 
@@ -178,4 +208,4 @@ def _unknown_key(key: str, owner: type, path: str) -> str:
     known = [item.name for item in fields(owner)] if is_dataclass(owner) else []
     close = get_close_matches(key, known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{path}: unknown key {key!r}{hint}"
+    return f"{path}: unknown key {_shown(key)}{hint}"

@@ -39,10 +39,15 @@ def _of_class(
         properties[item.name] = {**described, "description": text} if text else described
     if owner is GraftPlan:
         properties["schema"] = {"const": PLAN_SCHEMA}
+        properties["digest"] = {
+            **_of_type(Digest, definitions, descriptions),
+            "description": "Of this file as it would be without this key: a plan that was changed is refused.",
+        }
+    optional = {item.name for item in fields(owner) if not _is_required(item)}
     found: dict[str, object] = {
         "type": "object",
         "properties": properties,
-        "required": [item.name for item in fields(owner) if _is_required(item)],
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
     text = descriptions.get((owner.__name__, ""))
