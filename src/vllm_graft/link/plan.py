@@ -19,7 +19,7 @@ from vllm_graft.link.outside import check_exact_types, check_native
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.resolution import version_suffix
-from vllm_graft.link.roots import Roots, find_roots
+from vllm_graft.link.roots import Roots, find_roots, refuse_absent
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import room_of
 from vllm_graft.values.finding import Finding, Site
@@ -97,9 +97,12 @@ class LinkSession:
 
         Raises:
             RequestError: the donor has no such architecture or feature.
-            SourceError: a file of one of the installs is no valid Python.
+            SourceError: a file of one of the installs is no valid Python; E306, the donor registers a model
+                class that it has nowhere.
         """
         roots = self.roots(request)
+        for model in roots.models:
+            refuse_absent(self._donor_trees, model)
         decisions = Decisions(
             self._pair, donor_version=self.donor.version, family=family_module(roots)
         )

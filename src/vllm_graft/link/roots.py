@@ -92,7 +92,6 @@ def find_roots(
 
     Raises:
         RequestError: an architecture, feature or parser that the donor does not have.
-        SourceError: E306, the donor names a model class that it has nowhere.
     """
     models = [_model(layout, name, "asked for") for name in dict.fromkeys(architectures)]
     if not models:
@@ -126,8 +125,6 @@ def find_roots(
                     message,
                     remedy="Features are mtp, reasoning-parser=NAME and tool-parser=NAME.",
                 )
-    for model in models:
-        _refuse_absent(trees, model)
     for module in _modules(models):
         imported.setdefault(module, _config_imports(trees, module))
     return Roots(
@@ -163,8 +160,12 @@ def _model(layout: Layout, architecture: str, why: str) -> RootModel:
     raise RequestError(message, remedy=remedy, code="E201")
 
 
-def _refuse_absent(trees: SourceTrees, model: RootModel) -> None:
-    """Refuse a registry entry that leads nowhere: with no code to follow, every check would pass."""
+def refuse_absent(trees: SourceTrees, model: RootModel) -> None:
+    """Refuse a registry entry that leads nowhere: with no code to follow, every check would pass.
+
+    Raises:
+        SourceError: E306.
+    """
     path = path_of(model.module, trees.files)
     tree = trees.tree(path) if path is not None else None
     if tree is not None and _binds(tree, model.class_name):

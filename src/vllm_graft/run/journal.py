@@ -91,7 +91,7 @@ def write_overlay(
         _undo_after(root, plan, failure)
         if isinstance(failure, OSError):
             raise BuildError(
-                f"the graft could not be written into {root}: {failure}; nothing was changed",
+                f"the graft could not be written into {root}: {failure.strerror or failure}; nothing was changed",
                 remedy=_REMEDY_REPEAT,
                 code="E409",
             ) from failure
@@ -190,7 +190,7 @@ def _undo(root: Path, journal: _Journal) -> None:
         shutil.rmtree(gone)
     except OSError as failure:
         raise BuildError(
-            f"the graft could not be taken back from {root}: {failure}",
+            f"the graft could not be taken back from {root}: {failure.strerror or failure}",
             remedy=_REMEDY_REPEAT,
             code="E409",
         ) from failure
