@@ -5,15 +5,19 @@ import gc
 import os
 import sys
 
-from vllm_graft.cli.main import run
-
 
 def main() -> int:
     """Run with this process's arguments and environment; gives the exit status."""
     # One verb, then the end of the process: no search for reference cycles pays for itself, and the interpreter's last
     # one would look at every syntax tree once more before all is given back anyway.
     gc.disable()
-    status = run(tuple(sys.argv[1:]), os.environ, sys.stdout, sys.stderr)
+    try:
+        from vllm_graft.cli.main import run
+
+        status = run(tuple(sys.argv[1:]), os.environ, sys.stdout, sys.stderr)
+    except KeyboardInterrupt:  # while the program itself was still read
+        sys.stderr.write("\ninterrupted; nothing was left half written\n")
+        status = 130
     gc.freeze()
     return status
 

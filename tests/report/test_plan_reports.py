@@ -86,6 +86,12 @@ def test_a_verdict_is_a_sentence(verdict: str, severities: list[Severity], words
     assert words in verdict_sentence(verdict, found)  # pyright: ignore[reportArgumentType] (a table)
 
 
+def test_a_blocked_plan_does_not_say_that_anything_is_made_to_fit() -> None:
+    told = view_plan(PlanParts(verdict="blocked").plan(), RULES).story
+    assert "does not fit" in told
+    assert "made to fit" not in told
+
+
 class Page(HTMLParser):
     """Collects tags and checks that they close in order."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from vllm_graft.cli.arguments import make_parser
-from vllm_graft.errors import GraftError
+from vllm_graft.errors import GraftError, RequestError
 
 _OURS = 70
 _INTERRUPTED = 130
@@ -28,8 +28,7 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str], out: TextIO, err:
         err.write("\ninterrupted; nothing was left half written\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at its end: let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return _BROKEN_PIPE
     except GraftError as error:
         err.write(render_error(error, colour=colour))
@@ -78,9 +77,24 @@ def _run(argv: tuple[str, ...], environment: Mapping[str, str], out: TextIO, err
         err=err,
     )
     result, status = VERBS[words.verb](words, setting)
-    out.write(result)
-    out.flush()
+    try:
+        out.write(result)
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as failure:
+        _leave_stdout()
+        raise RequestError(
+            f"the result cannot be written to stdout: {failure.strerror}",
+            remedy="see where stdout leads; what the verb itself was to write is written",
+            code="E213",
+        ) from failure
     return status
+
+
+def _leave_stdout() -> None:
+    """Let what Python flushes once more at its end go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _colour(stream: TextIO, environment: Mapping[str, str]) -> bool:

@@ -100,13 +100,13 @@ def _sections(inspection: Inspection, ink: Ink) -> Iterator[tuple[str, Rows]]:
 
 def _facts(inspection: Inspection) -> Rows:
     layout = f"that of {inspection.layout}" if inspection.layout != "unknown" else "unknown"
-    if inspection.development:
+    if inspection.development and inspection.layout != "unknown":
         layout += f" (the version {inspection.version} does not place it; its layout does)"
     rows = [
         ("read from", inspection.location),
         ("layout", layout),
         ("interpreter", inspection.interpreter or "not told"),
-        ("architectures", str(inspection.architectures)),
+        ("architectures", f"{inspection.architectures} (--format json names them)"),
         ("python files", str(inspection.files)),
         ("native code", _native(inspection)),
         ("several nodes", _multi_node(inspection.multi_node)),

@@ -74,8 +74,7 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
     return PlanView(
         plan=plan,
         headline=", ".join(plan.architectures),
-        story=f"The base does not know this model; the donor does. What vLLM {plan.donor.version} has for it moves"
-        f" into vLLM {plan.base.version}, and is made to fit where the two differ.",
+        story=_story(plan),
         sentence=verdict_sentence(plan.verdict, plan.findings),
         references=tuple(
             (plan.reference_counts[kind], kind, meaning)
@@ -89,6 +88,20 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
             if (found := tuple(site for site in plan.sites if site.decision == decision))
         },
         groups=groups,
+    )
+
+
+def _story(plan: GraftPlan) -> str:
+    donor, base = plan.donor.version, plan.base.version
+    if plan.verdict == "blocked":
+        return (
+            f"The base does not know this model; the donor does. What vLLM {donor} has for it was linked"
+            f" against vLLM {base}, and does not fit. What is listed below is what was worked out, for"
+            " reading; `apply` refuses it."
+        )
+    return (
+        f"The base does not know this model; the donor does. What vLLM {donor} has for it moves"
+        f" into vLLM {base}, and is made to fit where the two differ."
     )
 
 

@@ -43,9 +43,10 @@ def find_rule(rules: Mapping[str, Rule], code: str) -> Rule:
     close = get_close_matches(wanted, rules, n=3, cutoff=0.5)
     raise RequestError(
         f"there is no code {code!r}",
-        remedy=f"Did you mean {' or '.join(close)}?"
+        remedy=f"Did you mean {' or '.join(close)}? `vllm-graft explain` lists all."
         if close
-        else "Codes are G and three digits for findings, E and three digits for errors: see docs/errors.md.",
+        else "Codes are G and three digits for findings, E and three digits for errors:"
+        " `vllm-graft explain` lists all.",
     )
 
 
@@ -67,7 +68,8 @@ def render_rule(rule: Rule, form: Form) -> str:
         )
     body = "\n\n".join(textwrap.fill(part, 88) for part in rule.explanation.split("\n\n"))
     remedy = textwrap.fill(rule.remedy, 88, initial_indent="help: ", subsequent_indent="      ")
-    return f"{rule.code} ({rule.kind}): {rule.title}\n\n{body}\n\n{remedy}\n"
+    kind = rule.kind if rule.kind.startswith("exit") else f"usually {rule.kind}"
+    return f"{rule.code} ({kind}): {rule.title}\n\n{body}\n\n{remedy}\n"
 
 
 def render_rules(rules: Mapping[str, Rule], form: Form) -> str:

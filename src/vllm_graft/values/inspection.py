@@ -170,6 +170,8 @@ class Inspection:
     pins_checked: int
     patches: Patches
     architectures: int
+    architecture_names: tuple[str, ...]
+    """Sorted; of the same number."""
     multi_node: MultiNode
     notes: tuple[str, ...]
     findings: tuple[Finding, ...]

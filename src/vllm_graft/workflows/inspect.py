@@ -67,6 +67,7 @@ def inspect_install(install: Install, request: InspectRequest | None = None) -> 
         pins_checked=sum(pin.state != "not told" for pin in pins),
         patches=find_patches(install),
         architectures=len(layout.by_architecture),
+        architecture_names=tuple(sorted(layout.by_architecture)),
         multi_node=_multi_node(install, pins),
         notes=install.notes,
         findings=layout.findings,

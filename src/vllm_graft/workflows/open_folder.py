@@ -150,6 +150,8 @@ def _no_vllm(path: str, sites: tuple[str, ...]) -> SourceError:
         remedy = f"Give the folder that holds it: path:{PurePosixPath(path).parent}."
     elif exists(f"{path}/vllm") and not exists(f"{path}/vllm/__init__.py"):
         remedy = f"{path}/vllm has no __init__.py. {remedy}"
+    elif path.endswith(".whl"):
+        remedy = f"Name a wheel as one: wheel:{path}."
     looked = "" if sites == (real_path(path),) else f" (looked in {', '.join(sites)})"
     return SourceError(f"no vLLM in {path}{looked}", remedy=remedy, code="E320")
 

@@ -3,7 +3,7 @@
 """Plan a graft."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vllm_graft.errors import RequestError
 from vllm_graft.link.plan import LinkRequest, LinkSession
@@ -69,22 +69,45 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
         config = model.config
         architectures = tuple(dict.fromkeys((*architectures, *model.architectures)))
     if not architectures:
-        raise RequestError(
-            f"{request.model} names no architecture" if request.model else "no model was named",
-            remedy="name the architecture with --arch, or a model with --model",
-            code="E202" if request.model else None,
-        )
+        raise _nothing_named(request.model)
     options = request.options
     base = open_install(request.base, options=options, environment=environment, console=console)
     donor = open_install(request.donor, options=options, environment=environment, console=console)
-    asked = LinkRequest(architectures=architectures, config=config, features=request.features)
+    features = tuple(dict.fromkeys(request.features))
+    asked = LinkRequest(architectures=architectures, config=config, features=features)
     with paused_collector():
         session = LinkSession(base, donor)
         present = _present(session, asked)
         if not present:
+            asked = _without_known(session, asked, console)
             console.tell(f"linking vLLM {donor.version} into {base.version}")
         plan = None if present else session.plan(asked)
     return Planned(base=base, donor=donor, architectures=architectures, plan=plan, present=present)
+
+
+def _nothing_named(model: str) -> RequestError:
+    if not model:
+        return RequestError(
+            "no model was named",
+            remedy="name the architecture with --arch, or a model with --model",
+        )
+    return RequestError(
+        f"the config.json of {model} names no architecture",
+        remedy="name it with --arch beside --model",
+        code="E202",
+    )
+
+
+def _without_known(session: LinkSession, asked: LinkRequest, console: Console) -> LinkRequest:
+    """Leave out what the base has already, as long as something is left: it is not to be grafted again."""
+    known = session.base_layout.by_architecture
+    lacking = tuple(name for name in asked.architectures if name not in known)
+    if not lacking:
+        return asked
+    for name in dict.fromkeys(asked.architectures):
+        if name in known:
+            console.tell(f"{name} is left as it is: vLLM {session.base.version} has it already")
+    return replace(asked, architectures=lacking)
 
 
 def write_outputs(planned: Planned, outputs: PlanOutputs) -> tuple[str, ...]:

@@ -1,0 +1,106 @@
+"""What the words of a request do, on two small installs that lie in folders."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from held import small_vllm, with_okapi
+from linking import packages
+from pretend import write_tree
+from vllm_graft.cli.main import run
+
+PROGRAM = (sys.executable, "-m", "vllm_graft")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[str, str]:
+    """``--base`` and ``--donor``, each as a source."""
+    base = {**packages(), **small_vllm()}
+    for name, files in (("base", base), ("donor", with_okapi(base))):
+        write_tree(tmp_path / name, {path: text.encode() for path, text in files.items()})
+    return f"path:{tmp_path / 'base'}", f"path:{tmp_path / 'donor'}"
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = run(argv, {**os.environ, "NO_COLOR": "1"}, sys.stdout, sys.stderr)
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def test_what_the_base_has_already_is_left_as_it_is(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    _, alone, _ = call(capsys, *words, "--format", "json")
+    status, out, err = call(capsys, *words, "--arch", "LlamaForCausalLM", "--format", "json")
+    assert status == 0
+    assert "LlamaForCausalLM is left as it is" in err
+    assert out == alone
+
+
+def test_a_word_that_is_said_twice_counts_once(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = ("--arch", "OkapiForCausalLM", "--feature", "reasoning-parser=llama")
+    words = ("plan", "--base", pair[0], "--donor", pair[1], *once, "--format", "json")
+    _, alone, _ = call(capsys, *words)
+    status, out, _ = call(capsys, *words, *once)
+    assert status == 0
+    assert out == alone
+
+
+def test_a_config_without_architectures_asks_for_one(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": []}')
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--model", str(tmp_path))
+    status, _, err = call(capsys, *words)
+    assert status == 2
+    assert "beside --model" in err
+
+
+def test_an_architecture_that_nobody_knows_is_looked_up_in_a_list_that_exists(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "Xyz")
+    assert "`vllm-graft inspect DONOR --format json` lists" in call(capsys, *words)[2]
+    _, out, _ = call(capsys, "inspect", pair[1], "--format", "json")
+    assert "OkapiForCausalLM" in json.loads(out)["architecture_names"]
+
+
+def test_a_wheel_that_is_named_as_a_folder_gets_its_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "vllm-1.whl").write_bytes(b"")
+    status, _, err = call(capsys, "inspect", f"path:{tmp_path}/vllm-1.whl")
+    assert status == 3
+    assert f"wheel:{tmp_path}/vllm-1.whl" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_stdout_that_takes_nothing_is_no_defect() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "explain"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[E213]: the result cannot be written to stdout: No space")
+
+
+def test_ctrl_c_while_the_program_is_still_read_is_one_clean_line() -> None:
+    code = (
+        "import sys, vllm_graft.__main__ as program\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'vllm_graft.cli.main':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "sys.exit(program.main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "interrupted; nothing was left half written"
