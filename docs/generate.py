@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
+from vllm_graft.report.ink import Ink
 from vllm_graft.report.plan import render_plan
 from vllm_graft.report.rules import Rule
 from vllm_graft.values.codec import decode_plan
@@ -157,7 +158,7 @@ SHOWN = {"Verdict: ": 2, "What moves: ": 5, "What is edited: ": 5, "How the ": 5
 def transcript(plan: GraftPlan) -> str:
     """Give the README's transcript: the beginning of the main paragraphs of what the program prints."""
     shown: list[str] = []
-    for paragraph in render_plan(plan, read_rules(), "text").split("\n\n"):
+    for paragraph in render_plan(plan, read_rules(), "text", Ink(width=120)).split("\n\n"):
         lines = paragraph.strip("\n").split("\n")
         for start, number in SHOWN.items():
             if lines[0].startswith(start):

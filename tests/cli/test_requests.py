@@ -1,5 +1,6 @@
 """What the words of a request do, on two small installs that lie in folders."""
 
+import io
 import json
 import os
 import subprocess
@@ -79,6 +80,24 @@ def test_a_wheel_that_is_named_as_a_folder_gets_its_word(
     status, _, err = call(capsys, "inspect", f"path:{tmp_path}/vllm-1.whl")
     assert status == 3
     assert f"wheel:{tmp_path}/vllm-1.whl" in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_text_fits_the_terminal_and_is_the_same_everywhere_where_there_is_none(
+    pair: tuple[str, str],
+) -> None:
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    shown: dict[str, str] = {}
+    for columns in ("60", "100"):
+        for out in (Terminal(), io.StringIO()):
+            run(words, {"COLUMNS": columns, "NO_COLOR": "1"}, out, io.StringIO())
+            shown[f"{type(out).__name__} {columns}"] = out.getvalue()
+    assert shown["StringIO 60"] == shown["StringIO 100"] == shown["Terminal 100"]
+    assert shown["Terminal 60"].splitlines()[5] != shown["Terminal 100"].splitlines()[5]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -4,6 +4,7 @@ import pytest
 
 from plans import MODEL, REGISTRY, PlanParts, module
 from vllm_graft.report.form import Form
+from vllm_graft.report.ink import Ink
 from vllm_graft.report.plan import render_plan
 from vllm_graft.report.plan_html import render_plan_html
 from vllm_graft.report.plan_view import verdict_sentence, view_plan
@@ -51,7 +52,13 @@ def test_json_is_the_plan_file_itself() -> None:
 
 def test_no_colour_unless_asked_for() -> None:
     assert "\033[" not in render_plan(PLAN, RULES, "text")
-    assert "\033[33mreview\033[0m" in render_plan(PLAN, RULES, "text", colour=True)
+    assert "\033[33mreview\033[0m" in render_plan(PLAN, RULES, "text", Ink(colour=True))
+
+
+def test_a_narrow_terminal_gets_lines_that_fit() -> None:
+    told = render_plan(PLAN, RULES, "text", Ink(width=60))
+    assert [line for line in told.splitlines() if len(line) > 60] == []
+    assert " ".join(told.split()) == " ".join(render_plan(PLAN, RULES, "text").split())
 
 
 def test_obstacles_are_told_whole_and_first_and_long_lists_of_doubts_are_cut() -> None:

@@ -13,6 +13,7 @@ from vllm_graft.errors import GraftError, RequestError
 
 _OURS = 70
 _INTERRUPTED = 130
+_NARROWEST, _WIDEST = 40, 100
 _BROKEN_PIPE = 141
 """What a shell gives for a program that its reader left."""
 
@@ -73,6 +74,7 @@ def _run(argv: tuple[str, ...], environment: Mapping[str, str], out: TextIO, err
         form=getattr(words, "format", "text"),
         quiet=getattr(words, "quiet", False),
         colour=_colour(out, environment),
+        width=_width(out, environment),
         variables=environment,
         err=err,
     )
@@ -100,6 +102,18 @@ def _leave_stdout() -> None:
 def _colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
     # Source: no-color.org: any value that is not empty; TERM=dumb is a terminal without colours.
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def _width(stream: TextIO, environment: Mapping[str, str]) -> int:
+    """Give the width of a terminal; what is piped is the same everywhere."""
+    if not stream.isatty():
+        return _WIDEST
+    told = environment.get("COLUMNS", "")
+    try:
+        found = int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        found = 0
+    return min(max(found, _NARROWEST), _WIDEST) if found else _WIDEST
 
 
 def _version() -> str:

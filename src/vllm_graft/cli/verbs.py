@@ -21,6 +21,8 @@ class Setting:
     form: Form
     quiet: bool
     colour: bool
+    width: int
+    """Of a line on stdout."""
     variables: Mapping[str, str]
     err: TextIO
 
@@ -69,6 +71,7 @@ def _explain(words: argparse.Namespace, setting: Setting) -> Result:
 
 
 def _plan(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.ink import Ink
     from vllm_graft.report.plan import render_nothing_to_do, render_plan
     from vllm_graft.workflows.explain import read_rules
     from vllm_graft.workflows.plan import PlanOutputs, PlanRequest, run_plan, write_outputs
@@ -93,7 +96,9 @@ def _plan(words: argparse.Namespace, setting: Setting) -> Result:
     for name in write_outputs(planned, outputs):
         setting.console.tell(f"wrote {name}")
     fails = ("blocked",) if words.fail_on == "blocked" else ("review", "blocked")
-    result = render_plan(planned.plan, read_rules(), setting.form, colour=setting.colour)
+    result = render_plan(
+        planned.plan, read_rules(), setting.form, Ink(colour=setting.colour, width=setting.width)
+    )
     return result, int(planned.plan.verdict in fails)
 
 

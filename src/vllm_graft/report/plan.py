@@ -16,16 +16,14 @@ from vllm_graft.values.plan import GraftPlan
 
 
 def render_plan(
-    plan: GraftPlan, rules: Mapping[str, Rule], form: Form, *, colour: bool = False
+    plan: GraftPlan, rules: Mapping[str, Rule], form: Form, ink: Ink | None = None
 ) -> str:
-    """Render a plan."""
+    """Render a plan; ``ink`` is for text on a terminal."""
     if form == "json":
         return encode_plan(plan).decode()
     view = view_plan(plan, rules)
     return (
-        render_plan_markdown(view)
-        if form == "markdown"
-        else render_plan_text(view, Ink(colour=colour))
+        render_plan_markdown(view) if form == "markdown" else render_plan_text(view, ink or Ink())
     )
 
 

@@ -17,21 +17,20 @@ from vllm_graft.report.plan_view import (
 )
 
 _SHOWN = 3
-_WIDTH = 100
 
 
 def render_plan_text(view: PlanView, ink: Ink) -> str:
     """Give the summary of a plan."""
     plan = view.plan
     lines = [
-        *(ink.mark("bold", line) for line in _wrapped(f"Graft of {view.headline}", "")),
+        *(ink.mark("bold", line) for line in _wrapped(f"Graft of {view.headline}", "", ink)),
         f"  from  vLLM {plan.donor.version:12} {ink.mark('dim', plan.donor.source)}",
         f"  into  vLLM {plan.base.version:12} {ink.mark('dim', plan.base.source)}",
     ]
     if plan.features:
         lines.append(f"  with  {', '.join(plan.features)}")
-    lines += ["", *_wrapped(view.story, ""), ""]
-    lines += _wrapped(f"Verdict: {ink.verdict(plan.verdict)}. {view.sentence}", "")
+    lines += ["", *_wrapped(view.story, "", ink), ""]
+    lines += _wrapped(f"Verdict: {ink.verdict(plan.verdict)}. {view.sentence}", "", ink)
     for title, body in (
         (f"What moves: {count(len(plan.modules), 'new file')}", _modules(view, ink)),
         (f"What is edited: {count(len(plan.edits), 'file')} of the base", _edits(view, ink)),
@@ -44,14 +43,15 @@ def render_plan_text(view: PlanView, ink: Ink) -> str:
     ):
         shown = list(body)
         if shown:
-            lines += ["", ink.mark("bold", title), *shown]
+            titles = (ink.mark("bold", line) for line in _wrapped(title, "", ink))
+            lines += ["", *titles, *shown]
     return "\n".join(lines) + "\n"
 
 
 def _modules(view: PlanView, ink: Ink) -> Iterator[str]:
     for module in view.plan.modules:
         size = f"{line_count(module.text)} lines"
-        yield f"  {module.path}  {ink.mark('dim', f'{size}, {KINDS[module.kind]}')}"
+        yield from _beside(module.path, f"{size}, {KINDS[module.kind]}", ink)
 
 
 def _edits(view: PlanView, ink: Ink) -> Iterator[str]:
@@ -59,8 +59,8 @@ def _edits(view: PlanView, ink: Ink) -> Iterator[str]:
         added, removed = changed_lines(edit)
         fewer = f" {ink.mark('red', f'-{removed}')}" if removed else ""
         more = f" and {len(edit.why) - 1} more" if len(edit.why) > 1 else ""
-        why = ink.mark("dim", f"{edit.why[0]}{more}") if edit.why else ""
-        yield f"  {edit.path}  {ink.mark('green', f'+{added}')}{fewer}  {why}"
+        why = f"{edit.why[0]}{more}" if edit.why else ""
+        yield from _beside(f"{edit.path}  {ink.mark('green', f'+{added}')}{fewer}", why, ink)
 
 
 def _references_title(view: PlanView) -> str:
@@ -70,7 +70,7 @@ def _references_title(view: PlanView) -> str:
 
 def _references(view: PlanView, ink: Ink) -> Iterator[str]:
     for number, kind, meaning in view.references:
-        yield f"  {number:5}  {kind:10} {ink.mark('dim', meaning)}"
+        yield from _beside(f"{number:5}  {kind:9}", meaning, ink)
 
 
 def _repairs(view: PlanView, ink: Ink) -> Iterator[str]:
@@ -88,14 +88,14 @@ def _sites(view: PlanView, ink: Ink) -> Iterator[str]:
     for site in view.sites.get("refuse", ()):
         place = ink.mark("blue", f"{site.path}:{site.line}")
         yield f"  {ink.mark('red', 'refused')} {place} {site.identifier}"
-        yield from _wrapped(site.reason, "    ")
+        yield from _wrapped(site.reason, "    ", ink)
 
 
 def _dependencies(view: PlanView, ink: Ink) -> Iterator[str]:
     for decision in view.plan.dependencies:
         found = decision.found or "none"
-        head = f"  {decision.decision:8} {decision.name} {found}, wanted {decision.wanted or 'any'}"
-        yield f"{head}  {ink.mark('dim', decision.reason)}"
+        head = f"{decision.decision:8} {decision.name} {found}, wanted {decision.wanted or 'any'}"
+        yield from _beside(head, decision.reason, ink)
 
 
 def _findings(view: PlanView, ink: Ink) -> Iterator[str]:
@@ -105,12 +105,17 @@ def _findings(view: PlanView, ink: Ink) -> Iterator[str]:
 
 def _group(group: FindingGroup, ink: Ink) -> Iterator[str]:
     times = f" ({len(group.findings)} times)" if len(group.findings) > 1 else ""
-    yield f"  {ink.verdict(group.severity)} {ink.mark('bold', group.code)} {group.title}{times}"
+    plain, marked = (
+        f"  {group.severity} {group.code}",
+        f"  {ink.verdict(group.severity)} {ink.mark('bold', group.code)}",
+    )
+    for line in _wrapped(f"{plain} {group.title}{times}".strip(), "  ", ink):
+        yield line.replace(plain, marked, 1)
     shown = len(group.findings) if group.severity == "blocked" else _SHOWN
     for finding in group.findings[:shown]:
         yield f"    {ink.mark('blue', str(finding.site))}"
-        yield from _wrapped(f"wanted {finding.wanted}; found {finding.found}", "      ")
-        yield from _wrapped(f"help: {finding.remedy}", "      ")
+        yield from _wrapped(f"wanted {finding.wanted}; found {finding.found}", "      ", ink)
+        yield from _wrapped(f"help: {finding.remedy}", "      ", ink)
     if (more := len(group.findings) - shown) > 0:
         yield ink.mark("dim", f"    and {more} more: see the report")
 
@@ -125,15 +130,25 @@ def _few(
     told: "tuple[str, ...] | list[str]", indent: str, ink: Ink, shown: int = _SHOWN
 ) -> Iterator[str]:
     for sentence in told[:shown]:
-        yield from _wrapped(f"- {sentence}", indent)
+        yield from _wrapped(f"- {sentence}", indent, ink)
     if (more := len(told) - shown) > 0:
         yield ink.mark("dim", f"{indent}- and {more} more")
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _beside(head: str, tail: str, ink: Ink) -> Iterator[str]:
+    """Put a remark behind what it is about, or below it where the line would be too long."""
+    if ink.length(head) + len(tail) + 4 <= ink.width:
+        yield f"  {head}  {ink.mark('dim', tail)}".rstrip()
+        return
+    yield f"  {head}"
+    for line in _wrapped(tail, "      ", ink):
+        yield ink.mark("dim", line)
+
+
+def _wrapped(text: str, indent: str, ink: Ink) -> list[str]:
     return textwrap.wrap(
         text,
-        _WIDTH,
+        ink.width,
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_long_words=False,
