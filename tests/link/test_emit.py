@@ -621,3 +621,21 @@ def test_an_environment_variable_that_the_base_lacks_is_read_as_the_donor_reads_
     assert linking.plan.verdict != "blocked"
     setting = f"__import__('os').environ.update({{'VLLM_OKAPI': '{value}'}})" if value else "None"
     assert linking.answer(f"({setting}, {RUN})[1]") == ([8, 8, 1] if value else [4, 4, 1])
+
+
+def test_a_name_that_the_base_imports_for_checkers_only_is_imported_from_where_it_is() -> None:
+    other = "vllm/model_executor/layers/other.py"
+    linking = linked(
+        both={other: "class Thing:\n    def size(self):\n        return 7\n"},
+        base={
+            LAYERS: "from typing import TYPE_CHECKING\n"
+            "if TYPE_CHECKING:\n    from .other import Thing\n"
+        },
+        donor={
+            LAYERS: "from vllm.model_executor.layers.other import Thing\n",
+            MODEL: "from vllm.model_executor.layers.library import Thing\n\n\n"
+            "class OkapiForCausalLM:\n    def run(self):\n        return Thing().size()\n",
+        },
+    )
+    assert "from vllm.model_executor.layers.other import Thing" in linking.module(MODEL).text
+    assert linking.answer("model.OkapiForCausalLM().run()") == 7

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from vllm_graft.link.scopes import ONLY_TYPES
 from vllm_graft.link.summary import ModuleSummary, summarize
 from vllm_graft.link.symbols import Definition, Member
 from vllm_graft.link.tables import SourceTrees
@@ -129,6 +130,28 @@ class Index:
             self._resolved[key] = None  # a cycle of re-exports resolves to nothing
             self._resolved[key] = self._find(module, name)
         return self._resolved[key]
+
+    def gives(self, module: str, name: str) -> bool:
+        """Tell whether ``from module import name`` gives, when it runs, what ``resolve`` finds.
+
+        A name that stands under ``TYPE_CHECKING`` is not there at run time, or something else stands in
+        for it, unless the module has a ``__getattr__`` that serves it.
+        """
+        seen: set[tuple[str, str]] = set()
+        while (module, name) not in seen:
+            seen.add((module, name))
+            summary = self.summary(module)
+            definition = summary.definitions.get(name) if summary is not None else None
+            if summary is None or definition is None:
+                return self.resolve(module, name) is not None
+            if definition.guard == ONLY_TYPES:
+                return summary.has_getattr or self.path_of(f"{module}.{name}") is not None
+            if definition.kind != "import" or not is_inside(definition.target_module):
+                return True
+            if not definition.target_name:
+                return self.path_of(definition.target_module) is not None
+            module, name = definition.target_module, definition.target_name
+        return False
 
     def _find(self, module: str, name: str) -> Found | None:
         summary = self.summary(module)

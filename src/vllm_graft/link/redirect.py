@@ -184,7 +184,7 @@ class Redirection:
         if found is None:
             return None
         if found.definition.kind == "import":  # comes from outside through a re-export of vLLM
-            if self._base.resolve(origin, alias.name) is not None:
+            if self._base.gives(origin, alias.name):
                 return None
             return outside_import(found.definition, local)
         decision = self._decisions.of(found)
@@ -214,7 +214,10 @@ class Redirection:
             return decision.module == origin and decision.name == name
         there = self._base.resolve(origin, name)
         return (
-            there is not None and decision.base is not None and there.dotted == decision.base.dotted
+            there is not None
+            and decision.base is not None
+            and there.dotted == decision.base.dotted
+            and self._base.gives(origin, name)
         )
 
 
