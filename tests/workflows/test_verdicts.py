@@ -97,3 +97,14 @@ def test_an_older_module_of_the_same_name_is_not_taken_for_the_donors(
     assert module.path == "vllm/model_executor/models/granite__from_0_29_0.py"
     (registry,) = [e for e in plan.edits if e.path.endswith("models/registry.py")]
     assert '"granite__from_0_29_0"' in registry.diff
+
+
+def test_a_parser_alone_brings_nothing_of_a_model_that_the_base_knows(
+    shared_opener: Opener,
+) -> None:
+    session = LinkSession(release(shared_opener, "0.14.1"), release(shared_opener, "0.17.1"))
+    plan = session.plan(
+        LinkRequest(architectures=("Qwen3ForCausalLM",), features=("tool-parser=step3p5",))
+    )
+    assert [m.path for m in plan.modules] == ["vllm/tool_parsers/step3p5_tool_parser.py"]
+    assert [e.path for e in plan.edits] == ["vllm/tool_parsers/__init__.py"]

@@ -106,7 +106,7 @@ class LinkSession:
         decisions = Decisions(
             self._pair, donor_version=self.donor.version, family=family_module(roots)
         )
-        linked = Linker(decisions, tuple(_roots(roots))).link()
+        linked = Linker(decisions, tuple(_roots(roots, self.base_layout))).link()
         modules = emit(linked, donor_version=self.donor.version)
         edited = plan_edits(
             EditRequest(
@@ -205,14 +205,16 @@ def family_module(roots: Roots) -> str:
     return f"vllm.model_executor.models.{stem}__linked"
 
 
-def _roots(roots: Roots) -> Iterable[Root]:
-    for model in roots.models:
+def _roots(roots: Roots, base_layout: Layout) -> Iterable[Root]:
+    """Give what the linker starts from: all that was asked for, less the models that the base knows."""
+    unknown = [m for m in roots.models if m.architecture not in base_layout.by_architecture]
+    for model in unknown:
         yield Root(
             module=model.module,
             name=model.class_name,
             why=f"it defines {model.architecture}, {model.why}",
         )
-    for config in roots.configs:
+    for config in roots.configs if unknown else ():
         yield Root(
             module=config.module, name=config.class_name, why=f"config class {config.class_name}"
         )
