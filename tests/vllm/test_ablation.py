@@ -7,6 +7,7 @@ import environments
 import graft_trees
 import parity
 import pytest
+import results
 import story
 from tiny_models import EVERY
 
@@ -23,7 +24,9 @@ def without(family: ablation.Family, trees: Path) -> Path:
     return ablation.ablate(family, environments.tree(family.base), trees / "ablated")
 
 
-def back(family: ablation.Family, donor: str, tree: Path, trees: Path) -> Path:
+def back(
+    family: ablation.Family, donor: str, tree: Path, trees: Path
+) -> tuple[graft_trees.Planned, Path]:
     planned = graft_trees.plan(
         tree,
         environments.tree(donor),
@@ -32,7 +35,7 @@ def back(family: ablation.Family, donor: str, tree: Path, trees: Path) -> Path:
         features=family.features,
     )
     assert planned.verdict in {"ok", "review"}, planned.said
-    return graft_trees.apply(planned, tree, trees / "back")
+    return planned, graft_trees.apply(planned, tree, trees / "back")
 
 
 def the_matrix() -> list[object]:
@@ -48,19 +51,20 @@ def the_matrix() -> list[object]:
     ]
 
 
-# Not yet seen green in one run on two cores, so not yet in what CI requires.
-@pytest.mark.full
 @pytest.mark.parametrize(("family", "donor"), the_matrix())
 def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, trees: Path) -> None:
+    for name in family.models:
+        results.forget("ablation", family.base, donor, name)
     ablated = without(family, trees)
     bare = parity.serve(ablated, [CONTROL, family.models[0]])
     assert "error" not in bare[CONTROL], bare[CONTROL].get("traceback")
     assert "not supported" in bare[family.models[0]].get("error", "served")
 
-    grafted_tree = back(family, donor, ablated, trees)
+    planned, grafted_tree = back(family, donor, ablated, trees)
     theirs = parity.serve(environments.tree(donor), family.models)
     before = parity.serve(environments.tree(family.base), family.models)
     grafted = parity.serve(grafted_tree, family.models, perturbed=family.models[:1])
+    shown: list[results.Result] = []
     for name in family.models:
         # The engine is the base's: what the untouched base says is what the graft must say, to the last digit
         # that counts. From the donor it may differ where the untouched base does, and nowhere else.
@@ -72,6 +76,20 @@ def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, tree
             untouched = parity.compare(theirs[name], before[name], EVERY[name])
             assert outcome.differences == untouched.differences
             assert name in OTHER_ROUNDING
+        shown.append(
+            results.Result(
+                matrix="ablation",
+                base=family.base,
+                donor=donor,
+                architecture=name,
+                outcome="as the base" if outcome.differences else "same",
+                reason="its experts round otherwise in bfloat16, as the untouched base's do"
+                if outcome.differences
+                else "",
+                verdict=planned.verdict,
+                **results.of(alike if outcome.differences else outcome),
+            )
+        )
     spoilt = grafted[f"{family.models[0]} perturbed"]
     assert spoilt.get("perturbed"), spoilt.get("error")
     assert not parity.compare(theirs[family.models[0]], spoilt, EVERY[family.models[0]]).same
@@ -81,6 +99,24 @@ def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, tree
     assert asked["registry"] == known["registry"]
     environments.remove(ablated)
     environments.remove(grafted_tree)
+    for one in shown:
+        results.keep(one)
+
+
+def test_the_committed_results_are_of_every_family() -> None:
+    """What `make test-all` kept."""
+    cases = {
+        (family.base, donor, name)
+        for family in ablation.families()
+        for donor in family.donors
+        for name in family.models
+    }
+    kept = {
+        (one.base, one.donor, one.architecture)
+        for one in results.read()
+        if one.matrix == "ablation"
+    }
+    assert kept == cases
 
 
 def test_every_family_can_be_taken_out(trees: Path) -> None:
