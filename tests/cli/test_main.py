@@ -137,6 +137,16 @@ def test_ctrl_c_exits_130_with_a_clean_line(monkeypatch: pytest.MonkeyPatch) -> 
     assert err.strip() == "interrupted; nothing was left half written"
 
 
+def test_ctrl_c_after_which_something_stands_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fall(_: str, __: str) -> str:
+        interrupt = KeyboardInterrupt()
+        interrupt.add_note("undoing failed as well")
+        raise interrupt
+
+    monkeypatch.setattr("vllm_graft.workflows.explain.explain", fall)
+    assert call("explain", "G204")[2] == "\ninterrupted\n  note: undoing failed as well\n"
+
+
 def program(*argv: str, **settings: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "vllm_graft", *argv],

@@ -121,6 +121,7 @@ def run_until(tree: Path, verb: str, change: int, how: str) -> int:
 
 
 def ender(last: int, how: str) -> Callable[[str, tuple[object, ...]], None]:
+    """Give a hook that ends the program at a change: AGAIN and STAYS FULL also at each one after it."""
     changes = 0
 
     def count(event: str, arguments: tuple[object, ...]) -> None:
@@ -132,11 +133,14 @@ def ender(last: int, how: str) -> Callable[[str, tuple[object, ...]], None]:
         ):
             return
         changes += 1
-        if changes != last:
+        if changes < last or (changes > last and how not in ("INT AGAIN", "STAYS FULL")):
             return
         if how == "KILL":
             os.kill(os.getpid(), signal.SIGKILL)
-        raise KeyboardInterrupt if how == "INT" else OSError(28, "No space left on device")
+        if how.startswith("INT"):
+            os.kill(os.getpid(), signal.SIGINT)
+        elif how == "FULL" or written or event == "os.mkdir":
+            raise OSError(28, "No space left on device")
 
     return count
 
@@ -180,7 +184,7 @@ def test_kill_anywhere_in_reverting_leaves_what_the_next_run_undoes(tree: Path) 
     assert snapshot(tree) == before
 
 
-@pytest.mark.parametrize("how", ["INT", "FULL"])
+@pytest.mark.parametrize("how", ["INT", "INT AGAIN", "FULL", "STAYS FULL"])
 def test_ctrl_c_and_a_full_disk_in_the_middle_leave_the_tree_as_it_was(
     tree: Path, how: str
 ) -> None:
@@ -197,6 +201,18 @@ def test_ctrl_c_and_a_full_disk_in_the_middle_leave_the_tree_as_it_was(
         assert snapshot(tree) == before, when
 
     every_change("write", how, tree, check)
+
+
+@pytest.mark.parametrize("how", ["INT", "INT AGAIN"])
+def test_ctrl_c_anywhere_in_reverting_ends_when_all_is_taken_back(tree: Path, how: str) -> None:
+    before = snapshot(tree)
+    write(tree)
+
+    def check(when: str) -> None:
+        assert snapshot(tree) == before, when
+        write(tree)
+
+    every_change("revert", how, tree, check)
 
 
 def test_a_file_changed_after_the_graft_stops_the_revert_before_anything_is_touched(

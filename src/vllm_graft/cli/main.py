@@ -25,8 +25,10 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str], out: TextIO, err:
         return _run(argv, environment, out, err)
     except SystemExit as left:  # argparse, after --help
         return left.code if isinstance(left.code, int) else 0
-    except KeyboardInterrupt:
-        err.write("\ninterrupted; nothing was left half written\n")
+    except KeyboardInterrupt as interrupt:
+        notes = getattr(interrupt, "__notes__", ())
+        told = "".join(f"\n  note: {note}" for note in notes)
+        err.write(f"\ninterrupted{told or '; nothing was left half written'}\n")
         return _INTERRUPTED
     except BrokenPipeError:
         _leave_stdout()

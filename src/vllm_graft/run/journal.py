@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from vllm_graft.errors import BuildError, GraftError, VerificationError
 from vllm_graft.image.overlay import JOURNAL, OverlayFile, refuse_unsafe, syntax_complaint
+from vllm_graft.run.interrupts import held_interrupts
 from vllm_graft.run.tree import read_files, remove_bytecode
 from vllm_graft.values.digest import Digest
 
@@ -60,6 +61,11 @@ def recover(root: Path) -> tuple[Digest, ...]:
     Raises:
         BuildError: E409, E410, E413 as for :func:`revert`.
     """
+    with held_interrupts():
+        return _recover(root)
+
+
+def _recover(root: Path) -> tuple[Digest, ...]:
     for leftover in _folders(root, ".new", ".gone"):
         shutil.rmtree(leftover)
     broken = [journal for journal in _journals(root) if journal.phase != "applied"]
@@ -78,24 +84,26 @@ def write_overlay(
         BuildError: E409, the system refused; the tree is as it was before.
         VerificationError: E601, what was read back is not what was written; likewise undone.
     """
-    folder = root / JOURNAL / plan.hex[:16]
-    try:
-        journal = _prepare(root, plan, files, plan_bytes)
-        for number, file in enumerate(files):
-            (folder / f"{number}.new").replace(root / file.path)
-            remove_bytecode(root, file.path)
-        _sync_folders(root, (file.path for file in files))
-        _read_back(root, files)
-        _set_phase(journal, "applied")
-    except BaseException as failure:
-        _undo_after(root, plan, failure)
-        if isinstance(failure, OSError):
-            raise BuildError(
-                f"the graft could not be written into {root}: {failure.strerror or failure}; nothing was changed",
-                remedy=_REMEDY_REPEAT,
-                code="E409",
-            ) from failure
-        raise
+    with held_interrupts() as obey_interrupt:
+        try:
+            journal = _prepare(root, plan, files, plan_bytes)
+            for number, file in enumerate(files):
+                obey_interrupt()
+                (journal.folder / f"{number}.new").replace(root / file.path)
+                remove_bytecode(root, file.path)
+            _sync_folders(root, (file.path for file in files))
+            _read_back(root, files)
+            obey_interrupt()
+            _set_phase(journal, "applied")
+        except BaseException as failure:
+            undone = _undo_after(root, plan, failure)
+            if isinstance(failure, OSError):
+                raise BuildError(
+                    f"the graft could not be written into {root}: {failure.strerror or failure}; {undone}",
+                    remedy=_REMEDY_REPEAT,
+                    code="E409",
+                ) from failure
+            raise
 
 
 def revert(root: Path, plan: Digest) -> tuple[str, ...]:
@@ -104,11 +112,12 @@ def revert(root: Path, plan: Digest) -> tuple[str, ...]:
     Raises:
         BuildError: E410, a file was changed since; E413, the journal is damaged; E409, the system refused.
     """
-    for journal in _journals(root):
-        if journal.plan == plan:
-            _undo(root, journal)
-            _remove_if_empty(root / JOURNAL)
-            return tuple(entry.path for entry in journal.entries)
+    with held_interrupts():
+        for journal in _journals(root):
+            if journal.plan == plan:
+                _undo(root, journal)
+                _remove_if_empty(root / JOURNAL)
+                return tuple(entry.path for entry in journal.entries)
     return ()
 
 
@@ -162,25 +171,28 @@ def _read_back(root: Path, files: Sequence[OverlayFile]) -> None:
             )
 
 
-def _undo_after(root: Path, plan: Digest, failure: BaseException) -> None:
+def _undo_after(root: Path, plan: Digest, failure: BaseException) -> str:
+    """Undo, and say how that went; where it failed, the failure notes it."""
     try:
-        recover(root)
+        _recover(root)
     except (OSError, GraftError) as second:
         failure.add_note(f"undoing {plan} failed as well: {second}")
+        return "part of it stands"
+    return "nothing was changed"
 
 
 def _undo(root: Path, journal: _Journal) -> None:
-    originals = _check_before_undoing(root, journal)
+    edited = _check_before_undoing(root, journal)
     try:
-        _set_phase(journal, "reverting")
+        if (
+            journal.phase == "applied"
+        ):  # a full disk may have no place to say so of what was never whole
+            _set_phase(journal, "reverting")
         for number, entry in enumerate(journal.entries):
             if entry.before is None:
                 (root / entry.path).unlink(missing_ok=True)
-            elif entry.path in originals:
-                original = journal.folder / f"{number}.original"
-                restored = journal.folder / f"{number}.restored"
-                _write(restored, originals[entry.path], like=original)
-                restored.replace(root / entry.path)
+            elif entry.path in edited:
+                (journal.folder / f"{number}.original").replace(root / entry.path)
             remove_bytecode(root, entry.path)
         for made in reversed(journal.folders):
             _remove_if_empty(root / made)
@@ -196,10 +208,10 @@ def _undo(root: Path, journal: _Journal) -> None:
         ) from failure
 
 
-def _check_before_undoing(root: Path, journal: _Journal) -> dict[str, bytes]:
-    """Give the originals that are to be put back, or refuse before anything is touched."""
+def _check_before_undoing(root: Path, journal: _Journal) -> set[str]:
+    """Give the paths whose originals are to be put back, or refuse before anything is touched."""
     found = read_files(root, [entry.path for entry in journal.entries])
-    originals: dict[str, bytes] = {}
+    edited: set[str] = set()
     for number, entry in enumerate(journal.entries):
         content = found[entry.path]
         seen = None if content is None else Digest.of(content)
@@ -216,8 +228,8 @@ def _check_before_undoing(root: Path, journal: _Journal) -> dict[str, bytes]:
         original = _read_or_none(journal.folder / f"{number}.original")
         if original is None or Digest.of(original) != entry.before:
             raise _damaged(journal.folder, f"the original of {entry.path} is not what it was")
-        originals[entry.path] = original
-    return originals
+        edited.add(entry.path)
+    return edited
 
 
 def _journals(root: Path) -> tuple[_Journal, ...]:
