@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from held import small_vllm, with_okapi
+from held import CONFIG_REGISTRY, MODEL_CONFIGS, REGISTRY, small_vllm, with_okapi
 from linking import packages
 from pretend import write_tree
 from vllm_graft.cli.main import run
@@ -71,6 +71,117 @@ def test_an_architecture_that_nobody_knows_is_looked_up_in_a_list_that_exists(
     assert "`vllm-graft inspect DONOR --format json` lists" in call(capsys, *words)[2]
     _, out, _ = call(capsys, "inspect", pair[1], "--format", "json")
     assert "OkapiForCausalLM" in json.loads(out)["architecture_names"]
+
+
+OUTPUTS = [
+    (["-o", "no/plan.json"], "there is no folder"),
+    (["-o", "."], "it is a folder"),
+    (["--diff", "/dev/null"], "it is no regular file"),
+    (["--report", "base/report.html", "--overlay", "base"], "files that vllm-graft did not write"),
+    (["--overlay", "mine.txt"], "mine.txt cannot be written"),
+    (["--overlay", "mine.txt/below"], "you may not write in"),
+    (["-o", "same", "--diff", "./same"], "cannot both be written"),
+    (["-o", "new/plan.json", "--overlay", "new"], "there is no folder"),
+    (["-o", "made/plan.json", "--overlay", "made"], "cannot both be written"),
+]
+
+
+@pytest.mark.parametrize("asked", OUTPUTS)
+def test_what_could_not_be_written_is_refused_before_anything_is_linked(
+    pair: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    asked: tuple[list[str], str],
+) -> None:
+    outputs, complaint = asked
+    monkeypatch.chdir(tmp_path)
+    Path("mine.txt").write_text("mine")
+    Path("made").mkdir()
+    before = sorted(tmp_path.iterdir())
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    status, out, err = call(capsys, *words, *outputs)
+    assert (status, out) == (2, "")
+    assert err.startswith("error[E213]: ")
+    assert complaint in err
+    assert "linking" not in err
+    assert sorted(tmp_path.iterdir()) == before
+    assert Path("mine.txt").read_text() == "mine"
+    assert Path("/dev/null").is_char_device()
+
+
+def test_outputs_are_written_where_they_are_named_links_followed(
+    pair: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    Path("plan.json").symlink_to("../elsewhere.json")
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    for _ in range(2):
+        assert call(capsys, *words, "-o", "plan.json", "--overlay", "files/")[0] == 0
+    assert Path("plan.json").is_symlink()
+    assert json.loads((tmp_path / "elsewhere.json").read_bytes())["architectures"]
+    assert Path("files/vllm/model_executor/models/okapi.py").exists()
+    Path("empty").mkdir()
+    monkeypatch.chdir("empty")
+    assert call(capsys, *words, "--overlay", ".")[0] == 0
+    assert (tmp_path / "out/empty/vllm/model_executor/models/okapi.py").exists()
+
+
+def test_where_nothing_is_to_be_done_the_files_that_were_asked_for_are_said_not_to_be_written(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("plan", "--base", pair[1], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    status, out, err = call(capsys, *words, "-o", str(tmp_path / "plan.json"))
+    assert status == 0
+    assert out.startswith("Nothing to do")
+    assert f"{tmp_path}/plan.json is not written" in err
+    assert not (tmp_path / "plan.json").exists()
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        ("base", REGISTRY, "_VLLM_MODELS = read('models.toml')\n", "no _VLLM_MODELS"),
+        ("donor", REGISTRY, "_VLLM_MODELS = read('models.toml')\n", "no _VLLM_MODELS"),
+        ("base", MODEL_CONFIGS, "MODELS_CONFIG_MAP = read('x')\n", "no MODELS_CONFIG_MAP"),
+        ("base", CONFIG_REGISTRY, "_CONFIG_REGISTRY = read('x')\n", "no _CONFIG_REGISTRY"),
+    ],
+)
+def test_a_layout_that_is_not_known_is_refused_before_anything_is_linked(
+    pair: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    unknown: tuple[str, str, str, str],
+) -> None:
+    role, path, text, told = unknown
+    (tmp_path / role / path).write_text(text)
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    status, out, err = call(capsys, *words)
+    assert (status, out) == (3, "")
+    assert err.startswith(f"error[E307]: the layout of the {role} path:{tmp_path}/{role} is not")
+    assert told in err
+    assert path in err
+
+
+@pytest.mark.parametrize("role", ["base", "donor"])
+@pytest.mark.parametrize("text", ["def (:\n", "\0\n"])
+def test_a_file_that_is_no_python_is_named_with_the_install_that_has_it(
+    pair: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    role: str,
+    text: str,
+) -> None:
+    (tmp_path / role / MODEL_CONFIGS).write_text(text)
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    status, out, err = call(capsys, *words)
+    assert (status, out) == (3, "")
+    assert err.startswith(f"error[E305]: {MODEL_CONFIGS} is not valid Python")
+    assert f"note: it lies in {tmp_path}/{role} (path:{tmp_path}/{role})" in err
 
 
 def test_a_wheel_that_is_named_as_a_folder_gets_its_word(

@@ -74,8 +74,18 @@ def _plan(words: argparse.Namespace, setting: Setting) -> Result:
     from vllm_graft.report.ink import Ink
     from vllm_graft.report.plan import render_nothing_to_do, render_plan
     from vllm_graft.workflows.explain import read_rules
-    from vllm_graft.workflows.plan import PlanOutputs, PlanRequest, run_plan, write_outputs
+    from vllm_graft.workflows.plan import (
+        PlanOutputs,
+        PlanRequest,
+        refuse_outputs,
+        run_plan,
+        write_outputs,
+    )
 
+    outputs = PlanOutputs(
+        plan=words.output, diff=words.diff, report=words.report, overlay=words.overlay
+    )
+    refuse_outputs(outputs)
     planned = run_plan(
         PlanRequest(
             base=parse_source(words.base),
@@ -89,10 +99,9 @@ def _plan(words: argparse.Namespace, setting: Setting) -> Result:
         console=setting.console,
     )
     if planned.plan is None:
+        for name in outputs.names:
+            setting.console.tell(f"{name} is not written: there is nothing to graft")
         return render_nothing_to_do(planned.base, planned.present, setting.form), 0
-    outputs = PlanOutputs(
-        plan=words.output, diff=words.diff, report=words.report, overlay=words.overlay
-    )
     for name in write_outputs(planned, outputs):
         setting.console.tell(f"wrote {name}")
     fails = ("blocked",) if words.fail_on == "blocked" else ("review", "blocked")

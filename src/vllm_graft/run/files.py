@@ -5,6 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from vllm_graft.errors import RequestError
+
 
 def read_bytes(path: str | Path) -> bytes:
     """Read a whole file.
@@ -38,6 +40,41 @@ def write_atomically(path: str | Path, content: bytes, *, mode: int | None = Non
         with contextlib.suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+def refuse_unwritable(name: str) -> None:
+    """Refuse early a file that the user names and that could not be written.
+
+    Raises:
+        RequestError: E213.
+    """
+    target = Path(name).resolve()
+    if target.exists() and not target.is_file():
+        kind = "a folder" if target.is_dir() else "no regular file"
+        raise _unwritable(name, f"it is {kind}", "give the name of a file")
+    if not target.parent.is_dir():
+        raise _unwritable(name, f"there is no folder {target.parent}", "make that folder first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise _unwritable(name, f"you may not write in {target.parent}", "give a place of your own")
+
+
+def write_for_user(name: str, content: bytes) -> None:
+    """Write a file that the user named; a link is followed, since the user made it.
+
+    Raises:
+        RequestError: E213, it cannot be written.
+    """
+    refuse_unwritable(name)
+    try:
+        write_atomically(Path(name).resolve(), content)
+    except OSError as failure:
+        raise _unwritable(
+            name, failure.strerror or str(failure), "see whether the disk is full or read-only"
+        ) from failure
+
+
+def _unwritable(name: str, why: str, remedy: str) -> RequestError:
+    return RequestError(f"{name} cannot be written: {why}", remedy=remedy, code="E213")
 
 
 def _mode_of(target: Path) -> int:

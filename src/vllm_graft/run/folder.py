@@ -1,6 +1,7 @@
 # A folder that this program made may be made again; one that somebody else made is never emptied.
 """Writing a whole folder of files."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,13 +11,13 @@ from vllm_graft.errors import RequestError
 _MARK = ".vllm-graft-overlay"
 
 
-def write_folder(place: str, contents: Mapping[str, bytes]) -> None:
-    """Write files under ``place``, in place of what was written there before.
+def refuse_foreign(place: str) -> None:
+    """Refuse early a folder that this program did not make and that holds something.
 
     Raises:
-        RequestError: E213, the folder holds something else, or cannot be written.
+        RequestError: E213.
     """
-    folder = Path(place)
+    folder = _folder(place)
     try:
         if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
             raise RequestError(
@@ -24,6 +25,28 @@ def write_folder(place: str, contents: Mapping[str, bytes]) -> None:
                 remedy="give a folder that does not exist yet, or is empty",
                 code="E213",
             )
+    except OSError as failure:
+        raise _unwritable(place, failure) from failure
+    above = folder.parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise RequestError(
+            f"{place} cannot be written: you may not write in {above}",
+            remedy="give a place of your own",
+            code="E213",
+        )
+
+
+def write_folder(place: str, contents: Mapping[str, bytes]) -> None:
+    """Write files under ``place``, in place of what was written there before.
+
+    Raises:
+        RequestError: E213, the folder holds something else, or cannot be written.
+    """
+    refuse_foreign(place)
+    folder = _folder(place)
+    try:
         fresh = folder.with_name(f"{folder.name}.new")
         if (fresh / _MARK).exists():
             shutil.rmtree(fresh)
@@ -36,8 +59,17 @@ def write_folder(place: str, contents: Mapping[str, bytes]) -> None:
             shutil.rmtree(folder)
         fresh.rename(folder)
     except OSError as failure:
-        raise RequestError(
-            f"{place} cannot be written: {failure.strerror}",
-            remedy="see that you may write there",
-            code="E213",
-        ) from failure
+        raise _unwritable(place, failure) from failure
+
+
+def _folder(place: str) -> Path:
+    # `.` has no name that a folder beside it could be named after.
+    return Path(place).resolve()
+
+
+def _unwritable(place: str, failure: OSError) -> RequestError:
+    return RequestError(
+        f"{place} cannot be written: {failure.strerror}",
+        remedy="see that it is a folder, and that you may write there",
+        code="E213",
+    )

@@ -4,9 +4,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 
-from vllm_graft.errors import RequestError
+from vllm_graft.errors import RequestError, SourceError
+from vllm_graft.image.overlay import syntax_complaint
 from vllm_graft.link.plan import LinkRequest, LinkSession
+from vllm_graft.link.vllm import REGISTRY_PATH
 from vllm_graft.run.collector import paused_collector
 from vllm_graft.run.console import Console
 from vllm_graft.values.environment import Environment
@@ -42,6 +45,11 @@ class PlanOutputs:
     overlay: str = ""
     """Folder that gets the files themselves."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Give what is to be written, in the order of writing."""
+        return tuple(filter(None, (self.plan, self.diff, self.report, self.overlay)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
@@ -60,7 +68,7 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
 
     Raises:
         RequestError: nothing is asked for, or the donor does not have it.
-        SourceError: one of the installs cannot be read.
+        SourceError: one of the installs cannot be read, or E307 has a layout that is not known.
     """
     config: Mapping[str, object] | None = None
     architectures = request.architectures
@@ -75,14 +83,31 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
     donor = open_install(request.donor, options=options, environment=environment, console=console)
     features = tuple(dict.fromkeys(request.features))
     asked = LinkRequest(architectures=architectures, config=config, features=features)
-    with paused_collector():
-        session = LinkSession(base, donor)
-        present = _present(session, asked)
-        if not present:
-            asked = _without_known(session, asked, console)
-            console.tell(f"linking vLLM {donor.version} into {base.version}")
-        plan = None if present else session.plan(asked)
+    session = LinkSession(base, donor)
+    try:
+        with paused_collector():
+            _refuse_unknown_layout(session)
+            present = _present(session, asked)
+            if not present:
+                asked = _without_known(session, asked, console)
+                console.tell(f"linking vLLM {donor.version} into {base.version}")
+            plan = None if present else session.plan(asked)
+    except SourceError as error:
+        _note_install(error, session)
+        raise
     return Planned(base=base, donor=donor, architectures=architectures, plan=plan, present=present)
+
+
+def _note_install(error: SourceError, session: LinkSession) -> None:
+    """Say which of the two has the file that is no valid Python; the message begins with its path."""
+    path = error.what.partition(" ")[0]
+    for install in (session.base, session.donor):
+        if (
+            error.code == "E305"
+            and path in install.files
+            and syntax_complaint(path, install.files.read(path))
+        ):
+            error.add_note(f"it lies in {install.location} ({install.source})")
 
 
 def _nothing_named(model: str) -> RequestError:
@@ -98,6 +123,23 @@ def _nothing_named(model: str) -> RequestError:
     )
 
 
+def _refuse_unknown_layout(session: LinkSession) -> None:
+    """Refuse a base in which an entry could not be made, and a donor that does not tell which models it has."""
+    unread = [
+        *session.base_layout.findings,
+        *(each for each in session.donor_layout.findings if each.site.path == REGISTRY_PATH),
+    ]
+    for finding in unread:
+        of = session.base if finding.site.install == "base" else session.donor
+        raise SourceError(
+            f"the layout of the {finding.site.install} {of.source} is not known: {finding.site.path} has"
+            f" {finding.found}; wanted {finding.wanted}",
+            remedy="Use a release or an unpatched install, or report the version"
+            f" ({of.version}) and this file.",
+            code="E307",
+        )
+
+
 def _without_known(session: LinkSession, asked: LinkRequest, console: Console) -> LinkRequest:
     """Leave out what the base has already, as long as something is left: it is not to be grafted again."""
     known = session.base_layout.by_architecture
@@ -110,6 +152,33 @@ def _without_known(session: LinkSession, asked: LinkRequest, console: Console) -
     return replace(asked, architectures=lacking)
 
 
+def refuse_outputs(outputs: PlanOutputs) -> None:
+    """Refuse, before any work is done, what could not be written after it.
+
+    Raises:
+        RequestError: E213.
+    """
+    from vllm_graft.run.directory import real_path
+    from vllm_graft.run.files import refuse_unwritable
+    from vllm_graft.run.folder import refuse_foreign
+
+    if outputs.overlay:
+        refuse_foreign(outputs.overlay)
+    seen: dict[str, str] = {}
+    for name in outputs.names:
+        if name != outputs.overlay:
+            refuse_unwritable(name)
+        place = PurePosixPath(real_path(name))
+        for other, known in seen.items():
+            if place.is_relative_to(other) or PurePosixPath(other).is_relative_to(place):
+                raise RequestError(
+                    f"{known} and {name} cannot both be written: one would take the other's place",
+                    remedy="give each a place of its own",
+                    code="E213",
+                )
+        seen[str(place)] = name
+
+
 def write_outputs(planned: Planned, outputs: PlanOutputs) -> tuple[str, ...]:
     """Write what was asked for; gives the names written.
 
@@ -117,24 +186,22 @@ def write_outputs(planned: Planned, outputs: PlanOutputs) -> tuple[str, ...]:
         RequestError: E213, one cannot be written.
     """
     from vllm_graft.image.overlay import build_overlay, render_overlay_diff
+    from vllm_graft.run.files import write_for_user
     from vllm_graft.run.folder import write_folder
     from vllm_graft.values.codec import encode_plan
 
     plan = planned.plan
     assert plan is not None, "there is nothing to write where nothing is to be done"
-    written: list[str] = []
     if outputs.plan:
-        written.append(_write(outputs.plan, encode_plan(plan)))
+        write_for_user(outputs.plan, encode_plan(plan))
     if outputs.diff:
-        written.append(_write(outputs.diff, render_overlay_diff(plan).encode()))
+        write_for_user(outputs.diff, render_overlay_diff(plan).encode())
     if outputs.report:
-        written.append(_write(outputs.report, _report(plan, outputs.report).encode()))
+        write_for_user(outputs.report, _report(plan, outputs.report).encode())
     if outputs.overlay:
         overlay = build_overlay(plan, planned.base.files)
-        contents = {file.path: file.content for file in overlay}
-        write_folder(outputs.overlay, contents)
-        written.append(outputs.overlay)
-    return tuple(written)
+        write_folder(outputs.overlay, {file.path: file.content for file in overlay})
+    return outputs.names
 
 
 def _report(plan: GraftPlan, name: str) -> str:
@@ -153,20 +220,6 @@ def _report(plan: GraftPlan, name: str) -> str:
 
     style = (files("vllm_graft") / "data" / "report.css").read_text(encoding="utf-8")
     return render_plan_html(view, plan_digest(plan), style)
-
-
-def _write(name: str, content: bytes) -> str:
-    from vllm_graft.run.files import write_atomically
-
-    try:
-        write_atomically(name, content)
-    except OSError as failure:
-        raise RequestError(
-            f"{name} cannot be written: {failure.strerror}",
-            remedy="see that its folder exists and that you may write there",
-            code="E213",
-        ) from failure
-    return name
 
 
 def _present(session: LinkSession, asked: LinkRequest) -> tuple[str, ...]:
