@@ -3,17 +3,25 @@ import argparse
 import ast
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
 from vllm_graft.report.ink import Ink
+from vllm_graft.report.inspection import INSPECTION_SCHEMA
 from vllm_graft.report.plan import render_plan
 from vllm_graft.report.rules import Rule
 from vllm_graft.values.codec import decode_plan
+from vllm_graft.values.inspection import Inspection, ModelAnswer
 from vllm_graft.values.plan import GraftPlan
-from vllm_graft.values.schema import plan_schema
+from vllm_graft.values.receipt import (
+    NOTHING_TO_DO_SCHEMA,
+    RECEIPT_SCHEMA,
+    ApplyReceipt,
+    NothingToDo,
+)
+from vllm_graft.values.schema import plan_schema, schema_of
 from vllm_graft.workflows.explain import read_rules
 
 DOCS = Path(__file__).parent
@@ -97,15 +105,59 @@ def _options_table(parser: argparse.ArgumentParser) -> Iterator[str]:
     yield ""
 
 
-def schema_page() -> str:
-    descriptions: dict[tuple[str, str], str] = {}
-    for name in ("plan", "finding"):
-        tree = ast.parse((PACKAGE / f"values/{name}.py").read_text())
-        for node in tree.body:
+def _descriptions() -> Mapping[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for path in (*sorted((PACKAGE / "values").glob("*.py")), PACKAGE / "report/rules.py"):
+        for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
-                descriptions[node.name, ""] = ast.get_docstring(node) or ""
-                descriptions.update(_field_descriptions(node))
-    return json.dumps(plan_schema(descriptions), indent=2, ensure_ascii=False) + "\n"
+                found[node.name, ""] = ast.get_docstring(node) or ""
+                found.update(_field_descriptions(node))
+    return found
+
+
+def schema_pages() -> Mapping[str, Mapping[str, object]]:
+    """Give the schema of plan.json, and one for what each verb prints with ``--format json``."""
+    descriptions = _descriptions()
+    texts = {"type": "array", "items": {"type": "string"}}
+    rule = schema_of(Rule, title="", descriptions=descriptions, extras={})
+    one = {key: rule[key] for key in rule if key not in ("$schema", "title", "$defs")}
+    return {
+        "plan": plan_schema(descriptions),
+        "nothing-to-do": schema_of(
+            NothingToDo,
+            title="what `vllm-graft plan --format json` prints where the base has the model already",
+            descriptions=descriptions,
+            extras={NothingToDo: {"schema": {"const": NOTHING_TO_DO_SCHEMA}}},
+        ),
+        "inspect": schema_of(
+            Inspection,
+            title="what `vllm-graft inspect --format json` prints",
+            descriptions=descriptions,
+            extras={
+                Inspection: {"schema": {"const": INSPECTION_SCHEMA}},
+                ModelAnswer: {"missing": texts},
+            },
+        ),
+        "apply": schema_of(
+            ApplyReceipt,
+            title="what `vllm-graft apply --format json` prints",
+            descriptions=descriptions,
+            extras={ApplyReceipt: {"schema": {"const": RECEIPT_SCHEMA}}},
+        ),
+        "explain": {
+            "$schema": rule["$schema"],
+            "title": "what `vllm-graft explain --format json` prints: a code, or all of them",
+            "anyOf": [
+                {"$ref": "#/$defs/Rule"},
+                {"type": "array", "items": {"$ref": "#/$defs/Rule"}},
+            ],
+            "$defs": {"Rule": one},
+        },
+    }
+
+
+def schema_page(name: str) -> Callable[[], str]:
+    return lambda: json.dumps(schema_pages()[name], indent=2, ensure_ascii=False) + "\n"
 
 
 def _field_descriptions(node: ast.ClassDef) -> Iterator[tuple[tuple[str, str], str]]:
@@ -180,7 +232,7 @@ def write_transcript(plan_file: str) -> None:
 PAGES = {
     "errors.md": errors_page,
     "cli.md": cli_page,
-    "plan.schema.json": schema_page,
+    **{f"{name}.schema.json": schema_page(name) for name in schema_pages()},
     "architecture.md": architecture_page,
 }
 

@@ -101,7 +101,7 @@ def _plan(words: argparse.Namespace, setting: Setting) -> Result:
     if planned.plan is None:
         for name in outputs.names:
             setting.console.tell(f"{name} is not written: there is nothing to graft")
-        return render_nothing_to_do(planned.base, planned.present, setting.form), 0
+        return render_nothing_to_do(planned.nothing_to_do, setting.form), 0
     for name in write_outputs(planned, outputs):
         setting.console.tell(f"wrote {name}")
     fails = ("blocked",) if words.fail_on == "blocked" else ("review", "blocked")

@@ -2,7 +2,7 @@
 """The result of ``plan`` on stdout."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from vllm_graft.report.form import Form
 from vllm_graft.report.ink import Ink
@@ -11,8 +11,8 @@ from vllm_graft.report.plan_text import render_plan_text
 from vllm_graft.report.plan_view import view_plan
 from vllm_graft.report.rules import Rule
 from vllm_graft.values.codec import encode_plan
-from vllm_graft.values.install import Install
 from vllm_graft.values.plan import GraftPlan
+from vllm_graft.values.receipt import NOTHING_TO_DO_SCHEMA, NothingToDo
 
 
 def render_plan(
@@ -27,20 +27,21 @@ def render_plan(
     )
 
 
-def render_nothing_to_do(base: Install, present: Sequence[str], form: Form) -> str:
+def render_nothing_to_do(nothing: NothingToDo, form: Form) -> str:
     """Say that the base has it all already, and where."""
+    base = nothing.base
     if form == "json":
         value = {
-            "nothing_to_do": True,
+            "schema": NOTHING_TO_DO_SCHEMA,
             "base": {"source": base.source, "version": base.version, "digest": str(base.digest)},
-            "present": list(present),
+            "present": list(nothing.present),
         }
         return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     quote = "`" if form == "markdown" else ""
     lines = [f"Nothing to do: vLLM {base.version} ({quote}{base.source}{quote}) has it already."]
     if form == "markdown":
         lines.append("")
-    lines += [f"{'-' if form == 'markdown' else ' '} {sentence}" for sentence in present]
+    lines += [f"{'-' if form == 'markdown' else ' '} {sentence}" for sentence in nothing.present]
     if form == "markdown":
         lines.append("")
     lines.append(

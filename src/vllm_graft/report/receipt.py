@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from vllm_graft.report.form import Form
 from vllm_graft.report.plan_view import count
-from vllm_graft.values.receipt import ApplyReceipt
+from vllm_graft.values.receipt import RECEIPT_SCHEMA, ApplyReceipt
 
 _OTHER_BASE = (
     "note: this install is not file for file the base that was planned for (patched, or another build);"
@@ -17,6 +17,7 @@ def render_receipt(receipt: ApplyReceipt, form: Form) -> str:
     """Say what was done, or would be."""
     if form == "json":
         value = asdict(receipt) | {
+            "schema": RECEIPT_SCHEMA,
             "plan": str(receipt.plan),
             "recovered": [str(plan) for plan in receipt.recovered],
         }

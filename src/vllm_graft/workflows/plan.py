@@ -14,7 +14,8 @@ from vllm_graft.run.collector import paused_collector
 from vllm_graft.run.console import Console
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
-from vllm_graft.values.plan import GraftPlan
+from vllm_graft.values.plan import GraftPlan, PlanSource
+from vllm_graft.values.receipt import NothingToDo
 from vllm_graft.values.source import Source, SourceOptions
 from vllm_graft.workflows.open_model import open_model
 from vllm_graft.workflows.open_source import open_install
@@ -61,6 +62,14 @@ class Planned:
     plan: GraftPlan | None
     present: tuple[str, ...] = ()
     """Where the base has all of it already: one sentence each."""
+
+    @property
+    def nothing_to_do(self) -> NothingToDo:
+        """Give what is told where there is no plan."""
+        base = PlanSource(
+            source=self.base.source, version=self.base.version, digest=self.base.digest
+        )
+        return NothingToDo(base=base, present=self.present)
 
 
 def run_plan(request: PlanRequest, *, environment: Environment, console: Console) -> Planned:
