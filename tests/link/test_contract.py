@@ -72,6 +72,86 @@ ROWS = [
         ask="model.OkapiForCausalLM().run()",
     ),
     Row(
+        name="a record of the engine's core comes along: it holds nothing but data",
+        model=a_model("from vllm.v1.pool import Size", "return Size(3, 4).width"),
+        files={
+            "vllm/v1/pool.py": (
+                "from typing import NamedTuple\n\n\n"
+                "class Size(NamedTuple):\n    width: int\n    height: int\n",
+                "",
+            )
+        },
+        codes=set(),
+        resolutions={"Size": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="an alias of types comes along from a part of the engine that the base lacks",
+        model=a_model(
+            "from vllm.v1.pool import Size", "return (lambda size: size)(3)", "cast = Size"
+        ),
+        files={"vllm/v1/pool.py": ("Size = dict[str, int] | None\n", "")},
+        codes=set(),
+        resolutions={"Size": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a class that only annotations name is no contract",
+        model=a_model(
+            "from vllm.v1.pool import Pool",
+            "def size(pool: Pool | None = None) -> int:",
+            "    return 3",
+            "return size()",
+        ),
+        files={"vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n")},
+        codes=set(),
+        resolutions={"Pool": "adapted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a class that an annotation looks into has to be there",
+        model=a_model(
+            "from vllm.v1.pool import Pool",
+            "def size(pool: Pool[int]) -> int:",
+            "    return 3",
+            "return 3",
+        ),
+        files={"vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n")},
+        codes={"G104 blocked"},
+        resolutions={"Pool": "blocked"},
+    ),
+    Row(
+        name="a class that annotations name and whose attribute is read has to be there",
+        model=a_model(
+            "from vllm.v1.pool import Pool",
+            "def size(pool: Pool) -> int:",
+            "    return pool.size",
+            "return 3",
+        ),
+        files={"vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n")},
+        codes={"G104 blocked"},
+        resolutions={"Pool": "adapted"},
+    ),
+    Row(
+        name="a mapping that annotations name is read as the base's mapping is",
+        model=a_model(
+            "from vllm.v1.pool import Options",
+            "def size(options: Options) -> int:",
+            "    return options.get('size')",
+            "return size({'size': 4})",
+        ),
+        files={
+            "vllm/v1/pool.py": (
+                "class Options(dict[str, int]):\n    def get(self, key, default=0):\n"
+                "        return super().get(key, default)\n",
+                "SIZE = 1\n",
+            )
+        },
+        codes=set(),
+        resolutions={"Options": "adapted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
         name="what only another platform uses is not missed",
         model=a_model(
             "from vllm.platforms import current_platform",
@@ -256,6 +336,49 @@ ROWS = [
         "    def part(self):\n        return 3\n",
         codes=set(),
         resolutions={"Parent": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="an override that the base's engine calls otherwise is blocked",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def process(self, items):\n        return 7\n",
+        donor="class Parent:\n    def process(self, items):\n        return 1\n\n\n"
+        "def start(model):\n    return model.process([])\n",
+        base="class Parent:\n    def process(self, prompt, items):\n        return 1\n\n\n"
+        "def start(model):\n    return model.process('', items=[])\n",
+        codes={"G219 blocked"},
+    ),
+    Row(
+        name="an override of a grafted class's grandparent is held against the base's calls too",
+        model=LIBRARY + "Parent\n\n\nclass Child(Parent):\n    pass\n\n\n"
+        "class OkapiForCausalLM(Child):\n    def process(self, items):\n        return 7\n",
+        donor="class Parent:\n    def process(self, items):\n        return 1\n",
+        base="class Parent:\n    def process(self, prompt, items):\n        return 1\n"
+        "    def go(self):\n        return self.process('', [])\n",
+        codes={"G219 blocked"},
+    ),
+    Row(
+        name="an override that the base calls in a way that fits is no news",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def process(self, items, limit=3):\n        return 7\n"
+        "    def run(self):\n        return go(self)\n\n\n"
+        "def go(model):\n    return model.process([])\n",
+        donor="class Parent:\n    def process(self, items, limit=3):\n        return 1\n",
+        base="class Parent:\n    def process(self, items):\n        return 1\n\n\n"
+        "def start(model):\n    return model.process([])\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="an override that the base calls otherwise comes with the donor's caller",
+        model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
+        "    def process(self, items):\n        return items[0]\n",
+        donor="class Parent:\n    def run(self):\n        return self.process([5])\n"
+        "    def process(self, items):\n        return 1\n",
+        base="class Parent:\n    def run(self):\n        return self.process('', [5])\n"
+        "    def process(self, prompt, items):\n        return 1\n",
+        codes={"G219 review"},
+        resolutions={"Parent": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
     Row(

@@ -226,6 +226,14 @@ def test_state_that_comes_with_all_that_sets_it_is_taken_along() -> None:
     assert linking.answer(RUN) == [1, 2]
 
 
+def test_state_that_starts_as_something_comes_as_that() -> None:
+    linking = extraction(
+        okapi(LIBRARY + "count", "return count(), count()"),
+        "_COUNT = 3\n\n\ndef count():\n    global _COUNT\n    _COUNT += 1\n    return _COUNT\n",
+    )
+    assert linking.answer(RUN) == [4, 5]
+
+
 def test_a_member_that_reads_state_of_the_base_is_not_taken_away_from_it() -> None:
     state = "_N = None\n\n\ndef start(n):\n    global _N\n    _N = n\n\n\nclass Layer:\n    "
     linking = extraction(

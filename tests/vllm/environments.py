@@ -228,6 +228,29 @@ def tree(version: str) -> Path:
     return folder
 
 
+def kept_answer(folder: Path, request: Any) -> Path | None:
+    """Give where the answer of an untouched release to a question is kept; None for any other tree.
+
+    By content: the question, the script that asks it, the release, and the environment it runs in.
+    """
+    version = version_of(folder)
+    if folder != tree(version):
+        return None
+    asking = (HERE / "inside_tokens.py").read_text()
+    around = tree_environment(folder, Path("scratch"))
+    settings = {k: v for k, v in around.items() if k.startswith(("VLLM_", "OMP_", "TORCH"))}
+    identity = _digest(
+        (
+            json.dumps([request, settings], sort_keys=True),
+            asking,
+            version,
+            str(runtime().python),
+            *OLDER_TRANSFORMERS,
+        )
+    )
+    return cache_folder() / "answers" / version / f"{identity}.json"
+
+
 def copy_of(source: Path, target: Path) -> Path:
     """Copy a tree to change it; the binaries, which nothing here changes, are linked."""
 

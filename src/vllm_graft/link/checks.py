@@ -13,6 +13,8 @@ from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.symbols import Member, Parameter
 from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse, Use
 
+_MAPPINGS = {"dict", "Mapping", "MutableMapping", "UserDict", "TypedDict"}
+
 
 class Checker:
     """Holds one round's units against the base."""
@@ -228,8 +230,19 @@ class Checker:
             )
 
     def _check_type(self, unit: Unit, missing: Found, read: ReadUse) -> None:
-        """See that a class that is named for type checkers only, but read from, is in the base."""
-        if missing.dotted in self._linked.types and missing.dotted not in self._linked.names:
+        """See that a class that is only named in annotations, but read from, is in the base.
+
+        What a mapping has, the base's engine gives too: it passes a mapping of another class.
+        """
+        named = self._linked.names.get(missing.dotted)
+        is_only_named = (
+            missing.dotted in self._linked.types if named is None else named[1].kind == "adapted"
+        )
+        is_of_mapping = hasattr(dict, read.attribute) and any(
+            outside.partition("[")[0].rpartition(".")[2] in _MAPPINGS
+            for outside in self._donor.ancestry(missing).outside
+        )
+        if is_only_named and not is_of_mapping:
             self._repairs.report(
                 Breach(
                     code="G104",

@@ -37,8 +37,49 @@ class ClassChecker:
                 self._repairs.repair_orphan(unit, found, boundary, method, callers)
             if not self._decisions.is_grafted(boundary):
                 self._check_hooks(unit, found, boundary, counterpart)
+        self._check_overrides(unit, found)
         if found.dotted in self._decisions.required:
             self._check_protocols(unit, found)
+
+    def _check_overrides(self, unit: Unit, found: Found) -> None:
+        """See that the base's engine can call what a class overrides, where releases differ in how they do."""
+        for name, member in found.definition.members.items():
+            if member.function is None or (name.startswith("__") and name != "__call__"):
+                continue
+            boundary = self._overridden(found, name)
+            if boundary is not None:
+                self._check_override(unit, found, name, boundary)
+
+    def _overridden(self, found: Found, name: str) -> Found | None:
+        """The nearest ancestor that has a method and stays the base's own."""
+        for item in self._donor.ancestry(found).classes[1:]:
+            if name in item.definition.members:
+                return None if self._decisions.is_grafted(item) else item
+        return None
+
+    def _check_override(self, unit: Unit, found: Found, name: str, boundary: Found) -> None:
+        counterpart = self._decisions.counterpart(boundary)
+        ours = boundary.definition.members[name]
+        theirs = self._base.member(counterpart, name) if counterpart is not None else None
+        if (
+            theirs is None
+            or counterpart is None
+            or contract.is_called_alike(ours, theirs[1])
+            or self._is_called_where_derived(boundary, name)
+        ):
+            return
+        override = found.definition.members[name]
+        for call in self._decisions.pair.base_callers.of(name):
+            if call.fits(theirs[1]) is not None:
+                continue  # another method of that name
+            mismatch = call.fits(override)
+            if mismatch is not None:
+                found_text = (
+                    f"the base calls it in {call.module}, line {call.line}, but it"
+                    f" {mismatch.reason}"
+                )
+                self._repairs.repair_override(unit, found, boundary, name, found_text)
+                return
 
     def _check_hooks(self, unit: Unit, found: Found, boundary: Found, counterpart: Found) -> None:
         """See that hooks of an engine class that the model overrides are called by the base's engine."""

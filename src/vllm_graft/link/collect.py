@@ -139,10 +139,19 @@ class UseCollector:
     def _annotation(self, node: ast.expr, scope: Scope) -> None:
         for part in string_annotations(node):
             quoted = part is not node
+            opened = {
+                id(name)
+                for inner in every_node(part)
+                if (name := _opened(inner)) is not None and not quoted
+            }
             for inner in every_node(part):
                 if isinstance(inner, ast.Name):
                     self._name(
-                        inner, inner.id, scope, as_type=True, anchor=node if quoted else None
+                        inner,
+                        inner.id,
+                        scope,
+                        as_type=id(inner) not in opened,
+                        anchor=node if quoted else None,
                     )
 
     # ── statements ────────────────────────────────────────────────────────────────────────────────
@@ -161,6 +170,11 @@ class UseCollector:
                 self._try(node, scope)
             case ast.ImportFrom():
                 self._import(node)
+            case ast.Global(names=names):
+                # What a function rebinds in its module is used there, though never read.
+                outer = Scope(self._module, None, None)
+                for name in names:
+                    self._name(node, name, outer)
             case ast.AnnAssign(annotation=annotation, value=value, target=target):
                 self._annotation(annotation, scope)
                 self._walk_all((part for part in (value, target) if part is not None), scope)
@@ -250,7 +264,7 @@ class UseCollector:
 
     def _name(
         self,
-        node: ast.expr,
+        node: ast.expr | ast.Global,
         written: str,
         scope: Scope,
         *,
@@ -350,3 +364,12 @@ class UseCollector:
             return False
         parts = (found.definition.target_module, found.definition.target_name, rest)
         return ".".join(part for part in parts if part) == "functools.partial"
+
+
+def _opened(node: ast.AST) -> ast.expr | None:
+    """The part of an annotation that is evaluated as more than a type: ``X`` in ``X[…]``, ``X(…)``, ``X.Y``."""
+    match node:
+        case ast.Subscript(value=inner) | ast.Call(func=inner) | ast.Attribute(value=inner):
+            return inner
+        case _:
+            return None

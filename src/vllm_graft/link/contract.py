@@ -225,7 +225,6 @@ def orphan_overrides(
     Order: (method, the donor's methods that call it).
     """
     orphans: list[tuple[str, tuple[str, ...]]] = []
-    lineage = donor_index.ancestry(donor_parent).classes
     for name, member in child.definition.members.items():
         if member.kind not in {"method", "classmethod", "staticmethod", "property"}:
             continue
@@ -233,19 +232,31 @@ def orphan_overrides(
             continue
         if base_index.member(base_parent, name) is not None:
             continue
-        callers = tuple(
-            sorted(
-                {
-                    m.name
-                    for item in lineage
-                    for m in item.definition.members.values()
-                    if name in m.self_reads
-                }
-            )
-        )
+        callers = callers_within(donor_index, donor_parent, name)
         if callers:
             orphans.append((name, callers))
     return tuple(orphans)
+
+
+def callers_within(index: Index, found: Found, name: str) -> tuple[str, ...]:
+    """Methods of a class and its ancestors that read ``self.name``, sorted."""
+    return tuple(
+        sorted(
+            {
+                m.name
+                for item in index.ancestry(found).classes
+                for m in item.definition.members.values()
+                if name in m.self_reads
+            }
+        )
+    )
+
+
+def is_called_alike(ours: Member, theirs: Member) -> bool:
+    """Tell whether whatever calls one method can call the other: the same parameters in the same order."""
+    return [(p.name, p.kind, p.default is None) for p in member_parameters(ours)] == [
+        (p.name, p.kind, p.default is None) for p in member_parameters(theirs)
+    ]
 
 
 def has_tuple_shard_ids(tree: ast.AST) -> bool:

@@ -6,6 +6,7 @@
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.index import Found
 from vllm_graft.link.pair import Pair
+from vllm_graft.link.plain import is_plain
 from vllm_graft.link.resolution import Decision, Derivation, Taken, version_suffix
 from vllm_graft.link.vllm import Room
 from vllm_graft.values.plan import ResolutionKind
@@ -66,6 +67,10 @@ class Decisions:
         self._namesakes: dict[str, set[str]] = {}
         self.required: set[str] = set()
         """Definitions that were asked for: never declined."""
+        self.valued: set[str] = set()
+        """Definitions that grafted code does more with than to name them in annotations."""
+        self._named: dict[str, Decision] = {}
+        """Those that the base cannot have and that it only names there."""
         self.current = ""
         """Dotted unit that is being followed or checked."""
         self.repaired: dict[tuple[str, str], Breach] = {}
@@ -111,7 +116,8 @@ class Decisions:
     def extract(self, found: Found, why: str) -> str | None:
         """Bring one definition into the graft's own module; give what keeps it from that, if anything."""
         if found.dotted not in self.extracted:
-            obstacle = self.pair.obstacles.to_extracting(found)
+            along = {f.name for f in self.extracted.values() if f.module == found.module}
+            obstacle = self.pair.obstacles.to_extracting(found, along)
             if obstacle is not None:
                 return obstacle
             self.extracted[found.dotted] = found
@@ -143,6 +149,12 @@ class Decisions:
         if why not in derivation.reasons:
             derivation.reasons.append(why)
         return True
+
+    def use_as_value(self, found: Found) -> None:
+        """Note that grafted code does more with a definition than to name it in an annotation."""
+        if found.dotted not in self.valued:
+            self.valued.add(found.dotted)
+            self.changed = True
 
     def name_of(self, found: Found) -> str:
         """Name of an extracted or derived definition in the graft's own module.
@@ -289,6 +301,8 @@ class Decisions:
         self.extraction_reasons.clear()
         self.derived.clear()
         self._namesakes.clear()
+        self.valued.clear()
+        self._named.clear()
         self.causes.clear()
         self.repaired.clear()
 
@@ -338,9 +352,25 @@ class Decisions:
         )
 
     def _missing(self, found: Found, room: Room) -> Decision:
+        if self.is_settled and found.dotted in self._named and found.dotted not in self.valued:
+            return self._named[found.dotted]
+        decision = self._found_missing(found, room)
+        if (
+            decision.kind == "blocked"
+            and not self.is_settled
+            and found.dotted not in self.valued
+            and found.definition.kind != "submodule"
+        ):
+            self._named[found.dotted] = _any(decision)
+            return self._named[found.dotted]
+        return decision
+
+    def _found_missing(self, found: Found, room: Room) -> Decision:
         if room != "engine" or self.is_settled:
             return self._grafted(found, "the base has no such module or definition")
         core = any(found.module == c or found.module.startswith(c + ".") for c in _ENGINE_CORE)
+        if core and is_plain(self.donor, found):
+            return self._extracted(found, f"the base has no {found.dotted}")
         if self.base.path_of(found.module) is None:
             if core:
                 return Decision(
@@ -357,11 +387,19 @@ class Decisions:
                 name=found.name,
                 reason=f"{found.dotted} is a class of the donor's engine that the base lacks",
             )
-        why = f"the base's {found.module} has no {found.name}"
+        return self._extracted(found, f"the base's {found.module} has no {found.name}")
+
+    def _extracted(self, found: Found, why: str) -> Decision:
         obstacle = self.extract(found, why)
         if obstacle is not None:
             return Decision(kind="blocked", module="", name=found.name, reason=f"{why}; {obstacle}")
         return Decision(kind="extracted", module=self.family, name=self.name_of(found), reason=why)
+
+
+def _any(blocked: Decision) -> Decision:
+    """Let ``typing.Any`` stand for what is only named in annotations: no annotation is a contract."""
+    reason = f"only annotations name it; {blocked.reason}"
+    return Decision(kind="adapted", module="typing", name="Any", reason=reason)
 
 
 def _unneeded(found: Found) -> Decision:

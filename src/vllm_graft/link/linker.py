@@ -121,6 +121,8 @@ class Linker:
         if self._is_own(unit, target):
             yield Unit(target.module, target.name)
             return
+        if not use.as_type and use.owner.name != IMPORTS:
+            self._decisions.use_as_value(target)
         decision = self._decisions.of(target)
         linked.names.setdefault(target.dotted, (target, decision, use, unit))
         if decision.kind == "grafted" and target.definition.kind != "submodule":

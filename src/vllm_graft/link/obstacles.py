@@ -30,14 +30,18 @@ class Obstacles:
         self._filled: dict[str, frozenset[str]] = {}
         self._rebinders: dict[str, dict[str, frozenset[str]]] = {}
 
-    def to_extracting(self, found: Found) -> str | None:
-        """Say why a definition cannot be taken alone; None where it can."""
+    def to_extracting(self, found: Found, along: Collection[str] = ()) -> str | None:
+        """Say why a definition cannot be taken alone; None where it can.
+
+        ``along`` names what is taken out of the same module anyway.
+        """
         name, module = found.name, found.module
         if self._bindings_in(module)[name] > 1:
             return f"{module} binds {name} in several places, which cannot be taken apart"
         if name in self._filled_in(module):
             return f"statements of {module} fill {name} after it is made"
-        if found.definition.kind == "value" and self._rebinders_in(module).get(name):
+        rebinders = self._rebinders_in(module).get(name, frozenset[str]())
+        if found.definition.kind == "value" and not rebinders <= {*along}:
             return self._state(found, name)
         reader = reader_of(self._donor, found)
         names = found.definition.names if reader is None else global_names(reader)

@@ -5,6 +5,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from vllm_graft.link import contract
+from vllm_graft.link.callers import Callers
 from vllm_graft.link.collect import UseCollector
 from vllm_graft.link.compare import Comparison
 from vllm_graft.link.environment import reader_of
@@ -29,6 +30,7 @@ class Pair:
         self.room_of = room_of
         self.comparison = Comparison(donor, base, lambda module: room_of(module) != "engine")
         self.obstacles = Obstacles(donor, base)
+        self.base_callers = Callers(base, room_of)
         self._inference = Inference(donor)
         self._uses: dict[str, ModuleUses] = {}
         self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}

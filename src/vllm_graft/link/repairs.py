@@ -258,6 +258,25 @@ class Repairs:
             if derivation is None or caller not in derivation.members:
                 self.bring(unit, boundary, caller, breach)
 
+    def repair_override(
+        self, unit: Unit, child: Found, boundary: Found, method: str, found: str
+    ) -> None:
+        """Repair an override that the base's engine calls otherwise: bring the donor's callers of it."""
+        breach = Breach(
+            code="G219",
+            module=unit.module,
+            line=child.definition.members[method].line,
+            wanted=f"{child.name}.{method} is called as {boundary.dotted}.{method} of the donor is",
+            found=found,
+        )
+        callers = contract.callers_within(self._pair.donor, boundary, method)
+        if not callers or method in callers:
+            self.report(breach)
+            return
+        for caller in callers:
+            if not self.bring(unit, boundary, caller, breach):
+                return
+
 
 def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, attribute: str) -> bool:
     return any(

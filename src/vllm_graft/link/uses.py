@@ -62,7 +62,7 @@ class NameUse:
     """As it stands there, such as ``envs.VLLM_USE_V1``."""
     guard: str = ""
     as_type: bool = False
-    """Only in an annotation."""
+    """Only named in an annotation: not called, subscripted or looked into there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
