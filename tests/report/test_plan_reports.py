@@ -1,3 +1,4 @@
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -10,7 +11,7 @@ from vllm_graft.report.plan_html import render_plan_html
 from vllm_graft.report.plan_view import verdict_sentence, view_plan
 from vllm_graft.values.codec import encode_plan, plan_digest
 from vllm_graft.values.finding import Finding, Severity, Site
-from vllm_graft.values.plan import GraftPlan
+from vllm_graft.values.plan import DependencyDecision, GraftPlan
 from vllm_graft.workflows.explain import read_rules
 
 PLAN = PlanParts().plan()
@@ -155,3 +156,22 @@ def test_each_cell_of_a_table_knows_its_title_for_narrow_pages() -> None:
 def test_the_same_plan_gives_the_same_report() -> None:
     assert html(PLAN) == html(PLAN)
     assert str(plan_digest(PLAN)) in html(PLAN)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "told"),
+    [
+        ("torch==2.9.1+cpu", "torch==2.10.0+cpu", "base: ==2.9.1+cpu; donor: ==2.10.0+cpu"),
+        ("torch", "", "base: any version; donor: any version"),
+        ("", "torch>=2", "base: none; donor: >=2"),
+        ("2.9.1", ">=2", "base: 2.9.1; donor: >=2"),
+    ],
+)
+def test_a_dependency_says_what_each_side_asks_for(found: str, wanted: str, told: str) -> None:
+    decision = DependencyDecision(
+        name="torch", decision="keep", found=found, wanted=wanted, reason="it will do"
+    )
+    plan = replace(PLAN, dependencies=(decision,))
+    assert f"torch  {told}" in render_plan(plan, RULES, "text")
+    base, donor = (part.partition(": ")[2] for part in told.split("; "))
+    assert f"| {base} | {donor} |" in render_plan(plan, RULES, "markdown")

@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from vllm_graft.report.plan_view import DECISIONS, KINDS, PlanView, changed_lines, count, line_count
+from vllm_graft.report.plan_view import (
+    DECISIONS,
+    KINDS,
+    PlanView,
+    base_has,
+    changed_lines,
+    count,
+    donor_wants,
+    line_count,
+)
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding
 from vllm_graft.values.plan import PlanSource
@@ -195,13 +204,13 @@ def _sites(view: PlanView) -> str:
 
 def _dependencies(view: PlanView) -> str:
     return _table(
-        ("distribution", "decision", "found", "wanted", "reason"),
+        ("distribution", "decision", "base", "donor", "reason"),
         (
             (
                 _code(each.name),
                 f'<span class="badge {each.decision}">{escape(each.decision)}</span>',
-                escape(each.found or "none"),
-                escape(each.wanted or "any"),
+                escape(base_has(each)),
+                escape(donor_wants(each)),
                 escape(each.reason),
             )
             for each in view.plan.dependencies

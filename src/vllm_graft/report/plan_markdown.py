@@ -3,7 +3,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from vllm_graft.report.plan_view import KINDS, PlanView, changed_lines, line_count
+from vllm_graft.report.plan_view import (
+    KINDS,
+    PlanView,
+    base_has,
+    changed_lines,
+    donor_wants,
+    line_count,
+)
 from vllm_graft.values.plan import PlanSource
 
 
@@ -59,9 +66,9 @@ def render_plan_markdown(view: PlanView) -> str:
         ),
         (
             "Dependencies",
-            ("distribution", "decision", "found", "wanted", "reason"),
+            ("distribution", "decision", "base", "donor", "reason"),
             (
-                (each.name, each.decision, each.found or "none", each.wanted or "any", each.reason)
+                (each.name, each.decision, base_has(each), donor_wants(each), each.reason)
                 for each in plan.dependencies
             ),
         ),

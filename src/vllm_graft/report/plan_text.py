@@ -11,8 +11,10 @@ from vllm_graft.report.plan_view import (
     KINDS,
     FindingGroup,
     PlanView,
+    base_has,
     changed_lines,
     count,
+    donor_wants,
     line_count,
 )
 
@@ -93,8 +95,10 @@ def _sites(view: PlanView, ink: Ink) -> Iterator[str]:
 
 def _dependencies(view: PlanView, ink: Ink) -> Iterator[str]:
     for decision in view.plan.dependencies:
-        found = decision.found or "none"
-        head = f"{decision.decision:8} {decision.name} {found}, wanted {decision.wanted or 'any'}"
+        head = (
+            f"{decision.decision:8} {decision.name}"
+            f"  base: {base_has(decision)}; donor: {donor_wants(decision)}"
+        )
         yield from _beside(head, decision.reason, ink)
 
 

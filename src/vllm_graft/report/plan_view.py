@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from vllm_graft.report.rules import Rule
 from vllm_graft.values.finding import Finding
-from vllm_graft.values.plan import Edit, EditSite, GraftedModule, GraftPlan, Verdict
+from vllm_graft.values.plan import (
+    DependencyDecision,
+    Edit,
+    EditSite,
+    GraftedModule,
+    GraftPlan,
+    Verdict,
+)
 
 RESOLUTIONS: Mapping[str, str] = {
     "identical": "the base has the same code",
@@ -36,6 +43,20 @@ DECISIONS: Mapping[str, str] = {
 """Decision about an edit site, in words."""
 
 _SEVERITIES = ("blocked", "review", "note")
+
+
+def base_has(decision: DependencyDecision) -> str:
+    """Say what the base has or asks for of a distribution."""
+    return _without_name(decision.found, decision.name) if decision.found else "none"
+
+
+def donor_wants(decision: DependencyDecision) -> str:
+    """Say what the donor asks for of a distribution."""
+    return _without_name(decision.wanted, decision.name)
+
+
+def _without_name(requirement: str, name: str) -> str:
+    return requirement.removeprefix(name).strip() or "any version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
