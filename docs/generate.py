@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from same_tokens import same_tokens_page
+
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
 from vllm_graft.report.ink import Ink
 from vllm_graft.report.inspection import INSPECTION_SCHEMA
@@ -32,6 +34,7 @@ ROOMS = {
     "workflows": "workflows: one file a verb",
     "run": "run: the only place with effects",
     "report": "report: results as text, JSON, Markdown and HTML",
+    "rehearse": "rehearse: a small model of the same architecture, and what is asked inside an install",
     "image": "image: what the plan puts into a base",
     "deps": "deps: distributions",
     "link": "link: the linker",
@@ -234,6 +237,7 @@ PAGES = {
     "cli.md": cli_page,
     **{f"{name}.schema.json": schema_page(name) for name in schema_pages()},
     "architecture.md": architecture_page,
+    "same-tokens.md": same_tokens_page,
 }
 
 

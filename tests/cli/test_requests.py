@@ -62,6 +62,9 @@ def test_a_config_without_architectures_asks_for_one(
     status, _, err = call(capsys, *words)
     assert status == 2
     assert "beside --model" in err
+    status, out, _ = call(capsys, "inspect", pair[0], "--model", str(tmp_path))
+    assert status == 0
+    assert "Missing: an architecture in config.json (name it with --arch)." in out
 
 
 def test_an_architecture_that_nobody_knows_is_looked_up_in_a_list_that_exists(

@@ -76,8 +76,10 @@ ROWS = [
         model=a_model("from vllm.v1.pool import Size", "return Size(3, 4).width"),
         files={
             "vllm/v1/pool.py": (
-                "from typing import NamedTuple\n\n\n"
-                "class Size(NamedTuple):\n    width: int\n    height: int\n",
+                (
+                    "from typing import NamedTuple\n\n\n"
+                    "class Size(NamedTuple):\n    width: int\n    height: int\n"
+                ),
                 "",
             )
         },
@@ -142,8 +144,10 @@ ROWS = [
         ),
         files={
             "vllm/v1/pool.py": (
-                "class Options(dict[str, int]):\n    def get(self, key, default=0):\n"
-                "        return super().get(key, default)\n",
+                (
+                    "class Options(dict[str, int]):\n    def get(self, key, default=0):\n"
+                    "        return super().get(key, default)\n"
+                ),
                 "SIZE = 1\n",
             )
         },

@@ -34,6 +34,34 @@ class Witness:
     means: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Architectures that a donor has and whose graft into a base is refused, rightly: the reason was read by hand."""
+
+    base: str
+    architectures: tuple[str, ...]
+    donors: tuple[str, ...]
+    reason: str
+    """Stands in what the plan says."""
+    means: str
+
+
+def refusal_of(base: str, donor: str, architecture: str) -> Refusal | None:
+    """Give why the plan for this graft has to be blocked, if it has."""
+    with (HERE / "controls.toml").open("rb") as file:
+        listed: list[dict[str, Any]] = tomllib.load(file)["refusal"]
+    for entry in listed:
+        if (
+            entry["base"] == base
+            and donor in entry["donors"]
+            and architecture in entry["architectures"]
+        ):
+            return Refusal(
+                **cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+            )
+    return None
+
+
 def witnesses() -> tuple[Witness, ...]:
     """Read the other half of controls.toml."""
     with (HERE / "controls.toml").open("rb") as file:

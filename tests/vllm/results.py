@@ -30,7 +30,8 @@ class Result:
     architecture: str
     outcome: str
     """``same``, ``as the base`` (it differs from the donor as the untouched base does), ``served`` (no tokens to
-    compare), ``not in the donor`` or ``not in the base`` (they cannot run its kind on CPU)."""
+    compare), ``refused`` (the plan is blocked, as it has to be), ``not in the donor`` or ``not in the base`` (they
+    cannot run its kind on CPU)."""
     reason: str = ""
     """Of every outcome but ``same``."""
     verdict: str = ""

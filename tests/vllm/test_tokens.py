@@ -33,17 +33,20 @@ which both have. That it serves is shown here; its tokens are in test_ablation.p
 FEATURES = {"HYV4MTPModel": ("mtp",), "InternS2MobiusMTP": ("mtp",)}
 
 
-def graft(donor: str, names: tuple[str, ...], trees: Path) -> tuple[graft_trees.Planned, Path]:
-    """Plan and apply; the verdict of a graft that is to be served may not be blocked."""
+def plan(donor: str, names: tuple[str, ...], trees: Path) -> graft_trees.Planned:
     base, giver = environments.tree(BASE), environments.tree(donor)
     wanted = tuple(
         dict.fromkeys(word for name in names for word in (served_by(name, base), name) if word)
     )
     features = tuple(dict.fromkeys(word for name in names for word in FEATURES.get(name, ())))
-    name = f"{donor}-{names[0]}-{len(names)}"
-    planned = graft_trees.plan(base, giver, wanted, trees / f"{name}.json", features=features)
+    file = trees / f"{donor}-{names[0]}-{len(names)}.json"
+    return graft_trees.plan(base, giver, wanted, file, features=features)
+
+
+def graft(planned: graft_trees.Planned, trees: Path) -> Path:
+    """Apply; the verdict of a graft that is to be served may not be blocked."""
     assert planned.verdict in {"ok", "review"}, planned.said
-    return planned, graft_trees.apply(planned, base, trees / name)
+    return graft_trees.apply(planned, environments.tree(BASE), trees / planned.file.stem)
 
 
 def served_by(name: str, base: Path) -> str | None:
@@ -55,7 +58,7 @@ def served_by(name: str, base: Path) -> str | None:
 
 
 def test_the_named_subset_says_the_same_tokens(trees: Path) -> None:
-    _, tree = graft(DONOR, NAMED_SUBSET, trees)
+    tree = graft(plan(DONOR, NAMED_SUBSET, trees), trees)
     donor = parity.serve(environments.tree(DONOR), NAMED_SUBSET)
     grafted = parity.serve(tree, NAMED_SUBSET, perturbed=NAMED_SUBSET[:1])
     environments.remove(tree)
@@ -102,8 +105,15 @@ def test_each_new_architecture_says_the_same_tokens(donor: str, name: str, trees
         results.keep(kept(outcome="not in the donor", reason=reason))
         return
     assert "error" not in answer[name], answer[name].get("traceback")
-    planned, tree = graft(donor, (name,), trees)
+    planned = plan(donor, (name,), trees)
     kept = partial(kept, verdict=planned.verdict)
+    refusal = controls.refusal_of(BASE, donor, name)
+    if refusal is not None:
+        assert planned.verdict == "blocked"
+        assert refusal.reason in " ".join(planned.said.split())
+        results.keep(kept(outcome="refused", reason=f"{refusal.reason}: {refusal.means}"))
+        return
+    tree = graft(planned, trees)
     witness = controls.witness_for(BASE, name)
     if witness is not None:
         shown = parity.serve(environments.tree(BASE), [witness.witness])[witness.witness]

@@ -257,7 +257,7 @@ def test_a_model_that_is_not_here_says_how_to_get_its_config(
     assert caught.value.code == "E202"
 
 
-@pytest.mark.parametrize("content", ["{ torn", "[]", '"text"'])
+@pytest.mark.parametrize("content", ["{ torn", "[]", '"text"', "[" * 100_000], ids=range(4))
 def test_a_config_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(RequestError, match="no JSON"):
