@@ -127,8 +127,11 @@ class ModelAnswer:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Name each part that the model needs and this install lacks."""
-        lacking = [
+        """Name each part that the model needs and this install lacks, or that nobody told."""
+        lacking = (
+            [] if self.architectures else ["an architecture in config.json (name it with --arch)"]
+        )
+        lacking += [
             f"architecture {each.architecture}"
             for each in self.architectures
             if not (each.registered and each.has_module)

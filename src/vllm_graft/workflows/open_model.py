@@ -101,7 +101,7 @@ def _object(path: str) -> Mapping[str, object]:
     # Nemotron-H writes a bare Infinity, which Python's json takes.
     try:
         value: object = json.loads(read_file(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(
             f"{path} is no JSON: {error}", remedy="Fetch the file again.", code="E202"
         ) from error
