@@ -170,6 +170,22 @@ def test_a_layout_that_is_not_known_is_refused_before_anything_is_linked(
     assert path in err
 
 
+def test_a_base_that_was_left_half_written_is_undone_before_it_is_planned_for(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("plan", "--base", pair[0], "--donor", pair[1], "--arch", "OkapiForCausalLM")
+    _, first, _ = call(capsys, *words, "--format", "json", "-o", str(tmp_path / "plan.json"))
+    call(capsys, "apply", str(tmp_path / "plan.json"), str(tmp_path / "base"))
+    (state,) = (tmp_path / "base/vllm/.vllm-graft").glob("*/state.json")
+    state.write_text(state.read_text().replace('"applied"', '"writing"'))  # as `kill -9` leaves it
+    status, out, err = call(capsys, *words)
+    assert (status, out) == (3, "")
+    assert err.startswith("error[E308]: ")
+    command = err.partition("undo it first: vllm-graft ")[2].split()
+    assert call(capsys, *command)[0] == 0
+    assert call(capsys, *words, "--format", "json")[1] == first
+
+
 @pytest.mark.parametrize("role", ["base", "donor"])
 @pytest.mark.parametrize("text", ["def (:\n", "\0\n"])
 def test_a_file_that_is_no_python_is_named_with_the_install_that_has_it(

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from vllm_graft.errors import RequestError, SourceError
-from vllm_graft.image.overlay import syntax_complaint
+from vllm_graft.image.overlay import JOURNAL, syntax_complaint
 from vllm_graft.link.plan import LinkRequest, LinkSession
 from vllm_graft.link.vllm import REGISTRY_PATH
 from vllm_graft.run.collector import paused_collector
 from vllm_graft.run.console import Console
+from vllm_graft.run.journal import unfinished_plans
+from vllm_graft.run.tree import resolved_folder
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import GraftPlan, PlanSource
@@ -77,7 +79,8 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
 
     Raises:
         RequestError: nothing is asked for, or the donor does not have it.
-        SourceError: one of the installs cannot be read, or E307 has a layout that is not known.
+        SourceError: one of the installs cannot be read, or E307 has a layout that is not known, or
+            E308 was left half written.
     """
     config: Mapping[str, object] | None = None
     architectures = request.architectures
@@ -90,6 +93,8 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
     options = request.options
     base = open_install(request.base, options=options, environment=environment, console=console)
     donor = open_install(request.donor, options=options, environment=environment, console=console)
+    for install in (base, donor):
+        _refuse_unfinished(install)
     features = tuple(dict.fromkeys(request.features))
     asked = LinkRequest(architectures=architectures, config=config, features=features)
     session = LinkSession(base, donor)
@@ -130,6 +135,18 @@ def _nothing_named(model: str) -> RequestError:
         remedy="name it with --arch beside --model",
         code="E202",
     )
+
+
+def _refuse_unfinished(install: Install) -> None:
+    """Refuse a folder in which an apply was killed: what lies there is neither the install nor the graft."""
+    root = resolved_folder(install.location)
+    for plan in unfinished_plans(root):
+        raise SourceError(
+            f"a graft was ended in the middle of being written into {root}",
+            remedy="undo it first: vllm-graft apply --revert"
+            f" {root}/{JOURNAL}/{plan.hex[:16]}/plan.json {root}",
+            code="E308",
+        )
 
 
 def _refuse_unknown_layout(session: LinkSession) -> None:
