@@ -1,0 +1,241 @@
+# Runs inside an install (see inside.py): one case, step by step.
+"""One architecture: a configuration for it, the engine's configuration, the class, its weights."""
+
+import dataclasses
+import json
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vllm_graft.rehearse import inside_config, inside_supply, inside_tensors, inside_weights
+from vllm_graft.rehearse.shrink import Limits, shrink
+
+STEPS = (
+    "configuration",
+    "engine configuration",
+    "class constructed",
+    "tensor names",
+    "weights loaded",
+)
+"""In order. ``until`` of a request names the last that is wanted."""
+
+MOST_SUPPLIED = 60
+
+ENGINE = {
+    "max_model_len": 256,
+    "max_num_seqs": 4,
+    "enforce_eager": True,
+    "dtype": "bfloat16",
+    "skip_tokenizer_init": True,
+    "enable_prefix_caching": False,
+    "load_format": "dummy",
+}
+"""Arguments of ``EngineArgs`` beside those of the request; what a release does not know is left out."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Case:
+    """A question about one architecture; ``asked`` is described in docs/inside.md."""
+
+    asked: dict[str, Any]
+    scratch: Path
+    found: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self) -> dict[str, Any]:
+        """Go as far as it goes; keep what was found, and what went wrong where."""
+        self.found = {"reached": [], "times": {}}
+        step = STEPS[0]
+        try:
+            folder = self._timed(step, self._configuration)
+            step = STEPS[1]
+            while self._wanted(step):
+                try:
+                    step = STEPS[1]
+                    config = self._timed(step, self._engine_configuration, folder)
+                    if not self._wanted(STEPS[2]):
+                        break
+                    step = STEPS[2]
+                    model = self._timed(step, self._construct, config)
+                    break
+                except Exception as error:
+                    if not self._supplied(error, folder):
+                        raise
+            for step in STEPS[3:]:
+                if not self._wanted(step):
+                    break
+                if step == "tensor names":
+                    names = self._timed(
+                        step, inside_tensors.tensors, self.asked, model, config, self.found
+                    )
+                else:
+                    self.found |= self._timed(
+                        step, inside_weights.load, self.asked, model, config, names
+                    )
+        except BaseException as error:
+            self.found["failed"] = step
+            self.found["kind"] = type(error).__name__
+            self.found["error"] = f"{type(error).__name__}: {error}"
+            self.found["traceback"] = traceback.format_exc()
+            self.found["where"] = last_of_the_tree(error)
+        return self.found
+
+    def _wanted(self, step: str) -> bool:
+        return STEPS.index(step) <= STEPS.index(self.asked.get("until", STEPS[-1]))
+
+    def _timed(self, step: str, work: Callable[..., Any], *given: Any) -> Any:
+        begin = time.monotonic()
+        made = work(*given)
+        self.found["times"][step] = round(time.monotonic() - begin, 2)
+        if step not in self.found["reached"]:
+            self.found["reached"].append(step)
+        return made
+
+    def _supplied(self, error: BaseException, folder: Path) -> bool:
+        """Supply what the model's code asked for; tell whether it is worth another try."""
+        if not self.asked.get("supply"):
+            return False
+        supplied = self.found.setdefault("supplied", {})
+        configuration = self.found["configuration"]
+        lacking = inside_supply.lack(configuration, error)
+        if lacking is None:
+            return False
+        name = ".".join((*lacking.path, lacking.name))
+        if name in supplied or len(supplied) >= MOST_SUPPLIED:
+            return False
+        try:
+            supplied[name] = inside_supply.supply(configuration, lacking)
+        except LookupError:
+            return False
+        (folder / "config.json").write_text(json.dumps(configuration, indent=1))
+        return True
+
+    def _configuration(self) -> Path:
+        """Write a model folder with a configuration and no weights."""
+        architecture = self.asked["architecture"]
+        found = inside_config.configuration(architecture, self.asked)
+        self.found["configuration_from"] = found.origin
+        config, changes = found.values, []
+        if self.asked.get("shrink") is not None:
+            small = shrink(config, Limits(**self.asked["shrink"]))
+            config = small.config
+            changes = [dataclasses.asdict(change) for change in small.changes]
+        self.found["configuration"] = config
+        self.found["changes"] = changes
+        folder = Path(tempfile.mkdtemp(dir=self.scratch))
+        (folder / "config.json").write_text(json.dumps(config, indent=1))
+        if self.asked.get("tokenizer", True):
+            inside_config.write_tokenizer(folder)
+        for name, content in self.asked.get("files", {}).items():
+            (folder / name).write_text(json.dumps(content))
+        inside_config.know_classes(config, found)
+        return folder
+
+    def _engine_configuration(self, folder: Path | None) -> Any:
+        from vllm.engine.arg_utils import EngineArgs
+
+        inspect_here()
+        known = {one.name for one in dataclasses.fields(EngineArgs)}
+        wanted = {**ENGINE, **self.asked.get("engine", {})}
+        unknown = sorted(set(self.asked.get("engine", {})) - known)
+        if unknown:
+            message = f"EngineArgs of this release has no {', '.join(unknown)}"
+            raise ValueError(message)
+        arguments = {k: v for k, v in wanted.items() if k in known}
+        config = EngineArgs(model=str(folder), **arguments).create_engine_config()
+        served = config.model_config.hf_config
+        self.found["configuration_class"] = f"{type(served).__module__}.{type(served).__qualname__}"
+        self.found["settings"] = settings(config)
+        return config
+
+    def _construct(self, config: Any) -> Any:
+        import torch
+        from vllm.model_executor.model_loader.utils import initialize_model
+        from vllm.utils.torch_utils import set_default_torch_dtype
+
+        process_groups(config)
+        model_config = config.model_config
+        devices = ("meta", "cpu") if self.asked.get("device") == "meta" else ("cpu",)
+        for device in devices:
+            try:
+                with set_default_torch_dtype(model_config.dtype), torch.device(device):
+                    model = initialize_model(vllm_config=config, model_config=model_config)
+                break
+            except Exception as error:
+                if device == devices[-1]:
+                    raise
+                # A module that computes something while it is made needs a real device.
+                self.found["not_on_meta"] = f"{type(error).__name__}: {error}"
+                config.compilation_config.static_forward_context.clear()
+        kind = type(model)
+        self.found |= {
+            "device": device,
+            "class": f"{kind.__module__}.{kind.__qualname__}",
+            "file": str(Path(sys.modules[kind.__module__].__file__).resolve()),
+            "parameters": described(model.named_parameters()),
+            "buffers": described(model.named_buffers()),
+        }
+        return model
+
+
+def described(tensors: Any) -> dict[str, Any]:
+    """Give shapes and types by name."""
+    return {name: [list(one.shape), str(one.dtype)] for name, one in tensors}
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """Give what the engine configuration came to, where a graft can get it silently wrong."""
+    cache, model = config.cache_config, config.model_config
+    return {
+        "architecture": model.architecture,
+        "hybrid": model.is_hybrid,
+        "multimodal": model.is_multimodal_model,
+        "runner": str(getattr(model, "runner_type", None)),
+        "mamba_cache_dtype": str(getattr(cache, "mamba_cache_dtype", None)),
+        "mamba_ssm_cache_dtype": str(getattr(cache, "mamba_ssm_cache_dtype", None)),
+        "block_size": cache.block_size,
+        "attention_ops": list(getattr(type(config.compilation_config), "_attention_ops", ())),
+    }
+
+
+def inspect_here() -> None:
+    """Let vLLM's registry look at classes in this process, which is a fork for one case anyway.
+
+    It starts a new Python for each class, which imports all of vLLM once more.
+    Source: vllm 0.14.1 to 0.31.0, model_executor/models/registry.py, ``_run_in_subprocess``.
+    """
+    from vllm.model_executor.models import registry
+
+    if hasattr(registry, "_run_in_subprocess"):
+        registry._run_in_subprocess = lambda question: question()
+
+
+def process_groups(config: Any) -> None:
+    """Set up the process groups of a world of one, over a file, so that no port is needed."""
+    import torch
+    from vllm.config import set_current_vllm_config
+    from vllm.distributed import parallel_state
+
+    parallel_state.destroy_model_parallel()
+    with set_current_vllm_config(config):
+        if not torch.distributed.is_initialized():
+            meeting = Path(tempfile.mkdtemp()) / "rendezvous"
+            parallel_state.init_distributed_environment(1, 0, f"file://{meeting}", 0, "gloo")
+        parallel_state.ensure_model_parallel_initialized(1, 1)
+
+
+def last_of_the_tree(error: BaseException) -> str | None:
+    """Give the innermost place in vLLM's own files that an error passed through."""
+    import vllm
+
+    root = Path(vllm.__file__).resolve().parent
+    places = [
+        f"{Path(frame.filename).resolve().relative_to(root.parent)}:{frame.lineno} in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if root in Path(frame.filename).resolve().parents
+    ]
+    return places[-1] if places else None

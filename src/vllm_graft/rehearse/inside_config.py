@@ -1,0 +1,259 @@
+# Runs inside an install (see inside.py): which configuration class serves an architecture, and its defaults.
+"""A configuration to start from: the one that was given, or the defaults of the class that serves it."""
+
+import ast
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm_graft.rehearse.inside_supply import PLAIN
+
+KEPT = ("tie_word_embeddings", "architectures", "model_type")
+
+
+class NoConfigurationError(LookupError):
+    """Nothing in this install says which configuration the architecture has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A configuration as a mapping, and where it is from."""
+
+    values: dict[str, Any]
+    origin: str
+    config_class: Any = None
+
+
+def configuration(architecture: str, asked: dict[str, Any]) -> Found:
+    """Give the configuration to work with, before it is shrunk."""
+    given = asked.get("configuration")
+    if given is not None:
+        if not asked.get("complete"):
+            return Found(values={"architectures": [architecture], **given}, origin="given")
+        # What the file leaves to its class (Gemma 3 its layer pattern) must be there to be shrunk.
+        found = class_for(given.get("model_type"))
+        if found is None:
+            return Found(values={"architectures": [architecture], **given}, origin="given")
+        made = found(**{k: v for k, v in given.items() if k != "model_type"})
+        values = as_mapping(made) | {"architectures": [architecture]}
+        return Found(
+            values=values, origin=f"given, completed by {name_of(found)}", config_class=found
+        )
+    errors = []
+    for how, found in candidates(architecture, asked.get("model_type")):
+        try:
+            values = as_mapping(found())
+        except Exception as error:
+            errors.append(f"{name_of(found)}: {type(error).__name__}: {error}")
+            continue
+        values["architectures"] = [architecture]
+        values.setdefault("model_type", found.model_type)
+        return Found(
+            values=values, origin=f"defaults of {name_of(found)} ({how})", config_class=found
+        )
+    if asked.get("supply"):
+        module = module_of(architecture)
+        model_type = module.__name__.rpartition(".")[2] if module else architecture.lower()
+        values = {"architectures": [architecture], "model_type": f"{model_type}_made_up", **PLAIN}
+        return Found(values=values, origin="made up: no configuration class is known")
+    message = f"no configuration class is known for {architecture}"
+    raise NoConfigurationError("; ".join([message, *errors]))
+
+
+def name_of(found: Any) -> str:
+    """Name a class by its module."""
+    return f"{found.__module__}.{found.__qualname__}"
+
+
+def as_mapping(config: Any) -> dict[str, Any]:
+    """Give a configuration as ``config.json`` has it, all defaults of its class written out."""
+    from transformers import PretrainedConfig
+
+    values: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+    general = json.loads(PretrainedConfig().to_json_string(use_diff=False))
+    return without_general(values, general)
+
+
+def without_general(values: dict[str, Any], general: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what every configuration has and this one says nothing else about.
+
+    Some classes refuse it in the configurations within them (DBRX). It is what they would take anyway.
+    """
+    return {
+        key: without_general(value, general) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if key not in general or value != general[key] or key in KEPT
+    }
+
+
+def class_for(model_type: str | None) -> Any:
+    """Give the class that vLLM makes of a model type: its own first, then transformers'."""
+    from transformers import CONFIG_MAPPING
+    from vllm.transformers_utils.config import _CONFIG_REGISTRY
+
+    if model_type in _CONFIG_REGISTRY:
+        return _CONFIG_REGISTRY[model_type]
+    # Not with get(): the mapping imports its classes when they are looked up, and get() takes a failure for a lack.
+    return CONFIG_MAPPING[model_type] if model_type in CONFIG_MAPPING else None  # noqa: SIM401
+
+
+def candidates(architecture: str, model_type: str | None) -> Iterator[tuple[str, Any]]:
+    """Give configuration classes that may serve an architecture, the likeliest first."""
+    seen = set()
+    for how, found in _candidates(architecture, model_type):
+        if found is not None and found not in seen:
+            seen.add(found)
+            yield how, found
+
+
+def _candidates(architecture: str, model_type: str | None) -> Iterator[tuple[str, Any]]:
+    if model_type is not None:
+        yield "asked for", class_for(model_type)
+    for known in types_of(architecture):
+        yield "transformers' own model of that name", class_for(known)
+    for found in of_the_module(architecture):
+        yield "named by vLLM's model file", found
+    for known in alike(architecture):
+        yield "a model type of that name", class_for(known)
+
+
+def types_of(architecture: str) -> list[str]:
+    """Give the model types for which transformers has a class of this name."""
+    from transformers.models.auto import modeling_auto
+
+    return [
+        model_type
+        for name, mapping in vars(modeling_auto).items()
+        if name.endswith("_MAPPING_NAMES")
+        for model_type, classes in mapping.items()
+        if architecture in (classes if isinstance(classes, tuple | list) else (classes,))
+    ]
+
+
+def of_the_module(architecture: str) -> list[Any]:
+    """Give the configuration classes that vLLM's model file names, those it asks to be served by first."""
+    from transformers import PretrainedConfig
+
+    module = module_of(architecture)
+    if module is None:
+        return []
+    tree = ast.parse(Path(module.__file__).read_text())
+    ranked: dict[str, int] = {}
+    for node in ast.walk(tree):
+        weight, names = 0, ()
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get_hf_config"
+        ):
+            weight, names = 1000, node.args[:1]
+        elif isinstance(node, ast.ClassDef) and node.name == architecture:
+            weight = 100
+            names = [n.annotation for n in ast.walk(node) if isinstance(n, ast.AnnAssign | ast.arg)]
+        elif isinstance(node, ast.AnnAssign | ast.arg):
+            weight, names = 1, [node.annotation]
+        for one in names:
+            for name in ast.walk(one) if one is not None else ():
+                if isinstance(name, ast.Name) and name.id.endswith("Config"):
+                    ranked[name.id] = ranked.get(name.id, 0) + weight
+    found = [getattr(module, name, None) for name in sorted(ranked, key=lambda name: -ranked[name])]
+    return [
+        one
+        for one in found
+        if isinstance(one, type)
+        and issubclass(one, PretrainedConfig)
+        and one is not PretrainedConfig
+        and getattr(one, "model_type", "")
+    ]
+
+
+def module_of(architecture: str) -> Any:
+    """Import the module of an architecture, as vLLM's registry names it; None where it has none."""
+    from vllm.model_executor.models import ModelRegistry
+
+    entry = ModelRegistry.models.get(architecture)
+    name = getattr(entry, "module_name", None)
+    return importlib.import_module(name) if name else None
+
+
+def alike(architecture: str) -> list[str]:
+    """Give the model types whose name is the architecture's without its ending."""
+    from transformers import CONFIG_MAPPING
+    from vllm.transformers_utils.config import _CONFIG_REGISTRY
+
+    ending = r"(For\w+|LMHeadModel|Model|MTP|_?Chat)$"
+    stem = plain(re.sub(ending, "", architecture))
+    return [
+        known
+        for known in {**_CONFIG_REGISTRY, **dict.fromkeys(CONFIG_MAPPING)}
+        if plain(known) == stem
+    ]
+
+
+def plain(name: str) -> str:
+    """Give the letters and digits of a name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def know_classes(config: dict[str, Any], found: Found) -> None:
+    """Let transformers know the class of a model type that it does not know.
+
+    A class that only the model file names is registered nowhere. Where there is none at all (the checkpoint brings
+    its own code, which does not run here), a class that keeps what the file says stands for it.
+    """
+    from transformers import AutoConfig
+
+    model_type = config.get("model_type")
+    if not model_type or class_for(model_type) is not None:
+        return
+    kept = found.config_class
+    if kept is None or kept.model_type != model_type:
+        kept = keeper(model_type)
+    AutoConfig.register(model_type, kept, exist_ok=True)
+
+
+def keeper(model_type: str) -> Any:
+    """Make a configuration class that keeps what the file says, and makes configurations of what is within."""
+    from transformers import PretrainedConfig
+
+    def __init__(self: Any, **values: Any) -> None:  # noqa: N807
+        made = {}
+        for key, value in values.items():
+            inner = (
+                isinstance(value, dict)
+                and re.search(r"config$", key)
+                and not re.search(r"quant", key)
+            )
+            made[key] = class_of_part(value)(**value) if inner else value
+        PretrainedConfig.__init__(self, **made)
+
+    return type("KeptConfig", (PretrainedConfig,), {"model_type": model_type, "__init__": __init__})
+
+
+def class_of_part(values: dict[str, Any]) -> Any:
+    """Give the class for a configuration within one."""
+    found = class_for(values.get("model_type"))
+    return found if found is not None else keeper(str(values.get("model_type", "")))
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Write a tokenizer of bytes; some models ask for one while they are made."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    vocabulary = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|end|>", "<|pad|>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|end|>",
+        "pad_token": "<|pad|>",
+        "model_max_length": 2048,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))

@@ -1,0 +1,200 @@
+# Runs inside an install (see inside.py): values that a model's code reads from its configuration and nothing here
+# says. Some classes' defaults lack what every published file has, and for architectures whose configuration class
+# comes with the checkpoint there is no class at all. The code is run until it asks for something that is not there;
+# that is given a usual value, by its name, and the code is run again. What was made up is told in the answer: it
+# makes a model that can be constructed, in this tree and in any other, not one that anybody published.
+"""Supply what a configuration lacks, as the model's code asks for it."""
+
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_graft.rehearse.sections import HEADS, HIDDEN, first_count
+
+Path = tuple[str, ...]
+
+PLAIN: Mapping[str, Any] = {
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "hidden_size": 256,
+    "intermediate_size": 256,
+    "max_position_embeddings": 4096,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "vocab_size": 512,
+}
+"""A decoder as most are: where an architecture has no configuration class, the asking starts here."""
+
+TOWER: Mapping[str, Any] = {
+    "hidden_act": "gelu",
+    "hidden_size": 256,
+    "image_size": 224,
+    "intermediate_size": 256,
+    "layer_norm_eps": 1e-06,
+    "num_attention_heads": 4,
+    "num_channels": 3,
+    "num_hidden_layers": 2,
+    "patch_size": 14,
+}
+
+LANGUAGE: Mapping[str, Any] = {
+    **PLAIN,
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+}
+
+USUAL: tuple[tuple[str, Any], ...] = (
+    (r"^(text|llm|language|lm)_config$", dict(LANGUAGE)),
+    (r"(vision|visual|vit|image)\w*_config$|^vision$", dict(TOWER)),
+    (r"_config$", {}),
+    (r"^rope_(parameters|scaling)$", {"rope_type": "default", "rope_theta": 10000.0}),
+    (r"^(auto_map|quantization_config|sliding_windows?|q_lora_rank)$", None),
+    (r"^kv_lora_rank$", 512),
+    (r"^qk_rope_head_dim$", 64),
+    (r"^(qk_nope_|v_)head_dim$", 128),
+    (r"^(rotary_dim|rotary_emb_dim)$", 64),
+    (r"^(n_group|topk_group|num_expert_group)$", 1),
+    (r"^scoring_func$|router_activation", "sigmoid"),
+    (r"^topk_method$", "noaux_tc"),
+    (r"act(ivation)?(_fn|_func|_function)?$|^hidden_act", "silu"),
+    (r"layer_types$", ["full_attention"]),
+    (r"theta$|rope_base$", 10000.0),
+    (r"eps(ilon)?$", 1e-06),
+    (
+        r"bias|^(use|is|has|enable|add|with|apply|no|need|norm|skip|do|add|share|tie)_|_enabled?$|^gated|^original_rope$|dropout",
+        False,
+    ),
+    (r"experts?_per_tok|top_?k$|^moe_k$", 2),
+    (r"shared_experts?$", 1),
+    (r"experts?$|expert_num$", 8),
+    (r"(num|n)_\w*dense\w*|first_k_dense", 1),
+    (r"layers?$|depth$", 2),
+    (r"(kv|key_value)_heads$|attention_groups$", 2),
+    (r"heads?$", 4),
+    (r"head_dim$|head_size$|kv_channels$", 64),
+    (r"factor|scal|multiplier|alpha|coef|temperature|mult$|limit", 1.0),
+    (r"interval|period|freq|step|every", 1),
+    (r"max_position|seq_len|length$|max_\w*len", 4096),
+    (r"window", 128),
+    (r"token|_ids?$|_index$", 3),
+    (r"kernel|conv", 4),
+    (r"patch_size$", 14),
+    (r"image_size$", 224),
+    (r"^dim_model_base$", 256),
+    (r"groups?$", 1),
+    (r"vocab", 512),
+    (r"rank$|dim$|size$|hidden|width|embed|intermediate|ffn", 256),
+)
+"""Pattern of a name → a usual value. The first that fits."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What the code asked for and did not get."""
+
+    path: Path
+    name: str
+
+
+def lack(configuration: dict[str, Any], error: BaseException) -> Lack | None:
+    """Tell what an error says that the configuration lacks; None: it is about something else."""
+    from transformers import PretrainedConfig
+
+    seen: BaseException | None = error
+    while seen is not None:
+        asked = getattr(seen, "obj", None)
+        if isinstance(seen, AttributeError) and isinstance(asked, PretrainedConfig):
+            return Lack(path_of(configuration, asked), seen.name)
+        seen = seen.__cause__ or seen.__context__
+    if not isinstance(error, TypeError | AttributeError):
+        return None
+    return next(iter(nothing_there(configuration, error)), None)
+
+
+def nothing_there(configuration: dict[str, Any], error: BaseException) -> Iterator[Lack]:
+    """Give what is None on the line that failed and was read from a configuration."""
+    from transformers import PretrainedConfig
+
+    trace, frames = error.__traceback__, []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    for one in reversed(frames):
+        line = linecache.getline(one.tb_frame.f_code.co_filename, one.tb_lineno)
+        for owner, name in re.findall(r"([A-Za-z_][\w.]*)\.(\w+)", line):
+            found = value_of(owner, one.tb_frame.f_locals)
+            if isinstance(found, PretrainedConfig) and getattr(found, name, 0) is None:
+                yield Lack(path_of(configuration, found), name)
+
+
+def value_of(dotted: str, names: Mapping[str, Any]) -> Any:
+    """Give what a dotted name is in a frame; None where it is nothing."""
+    first, *rest = dotted.split(".")
+    found = names.get(first)
+    for part in rest:
+        found = getattr(found, part, None)
+    return found
+
+
+def path_of(configuration: dict[str, Any], asked: Any) -> Path:
+    """Give where in the mapping a configuration object is from: where most values are the same."""
+    held = vars(asked)
+
+    def alike(values: Mapping[str, Any]) -> int:
+        same = sum(key in held and held[key] == value for key, value in values.items())
+        return same + 3 * (values.get("model_type") == getattr(asked, "model_type", None))
+
+    ranked = [((), configuration), *inner(configuration)]
+    return max(ranked, key=lambda one: (alike(one[1]), -len(one[0])))[0]
+
+
+def inner(values: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Give the configurations within one."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and key.endswith("config"):
+            yield (*path, key), value
+            yield from inner(value, (*path, key))
+
+
+def supply(configuration: dict[str, Any], found: Lack) -> Any:
+    """Put a usual value where one lacks, and give it.
+
+    Raises:
+        LookupError: nothing is usual for such a name.
+    """
+    section = configuration
+    for key in found.path:
+        section = section[key]
+    value = usual(found.name, section)
+    section[found.name] = value
+    return value
+
+
+def usual(name: str, section: Mapping[str, Any]) -> Any:
+    """Give a usual value for a name, from what else the configuration says where that decides it."""
+    heads, hidden = first_count(section, HEADS), first_count(section, HIDDEN)
+    layers = first_count(section, ("num_hidden_layers", "num_layers", "n_layers", "depth")) or 2
+    if name == "head_dim" and heads and hidden:
+        return hidden // heads
+    if name == "first_k_dense_replace" and section.get("mlp_layer_types"):
+        return list(section["mlp_layer_types"]).count("dense")
+    if name.endswith("layer_types"):
+        return ["full_attention"] * layers
+    if name == "block_dim" and hidden:  # LFM2: its old name for the width
+        return hidden
+    if name == "padded_vocab_size":
+        return section.get("vocab_size", 512)
+    for pattern, value in USUAL:
+        if re.search(pattern, name):
+            return dict(value) if isinstance(value, dict) else value
+    message = f"nothing is usual for {name}"
+    raise LookupError(message)
