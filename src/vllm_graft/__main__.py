@@ -2,8 +2,10 @@
 """Run the command line."""
 
 import gc
+import io
 import os
 import sys
+from typing import TextIO
 
 
 def main() -> int:
@@ -14,12 +16,22 @@ def main() -> int:
     try:
         from vllm_graft.cli.main import run
 
-        status = run(tuple(sys.argv[1:]), os.environ, sys.stdout, sys.stderr)
+        status = run(tuple(sys.argv[1:]), os.environ, _open(sys.stdout), _open(sys.stderr))
     except KeyboardInterrupt:  # while the program itself was still read
-        sys.stderr.write("\ninterrupted; nothing was left half written\n")
+        _open(sys.stderr).write("\ninterrupted; nothing was left half written\n")
         status = 130
     gc.freeze()
     return status
+
+
+def _open(stream: TextIO | None) -> TextIO:
+    """Give a stream that takes any text: nothing is lost where the locale is ASCII or a name is no text."""
+    if stream is None:  # closed by the shell: `>&-`
+        return io.StringIO()
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return stream
 
 
 if __name__ == "__main__":

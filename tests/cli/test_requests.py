@@ -240,6 +240,29 @@ def test_a_stdout_that_takes_nothing_is_no_defect() -> None:
     assert done.stderr.startswith("error[E213]: the result cannot be written to stdout: No space")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_is_no_defect(closed: str) -> None:
+    asked = f"{' '.join(PROGRAM)} explain G204 {closed}"
+    done = subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) is (closed == "2>&-")
+
+
+def test_a_terminal_without_unicode_gets_every_result(
+    pair: tuple[str, str], tmp_path: Path
+) -> None:
+    place = tmp_path / "bäse"
+    (tmp_path / "base").rename(place)
+    done = subprocess.run(
+        [*PROGRAM, "inspect", f"path:{place}"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert pair[0].replace("base", "b\\xe4se").encode() in done.stdout
+
+
 def test_ctrl_c_while_the_program_is_still_read_is_one_clean_line() -> None:
     code = (
         "import sys, vllm_graft.__main__ as program\n"
