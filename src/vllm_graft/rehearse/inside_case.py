@@ -130,6 +130,7 @@ class Case:
         (folder / "config.json").write_text(json.dumps(config, indent=1))
         if self.asked.get("tokenizer", True):
             inside_config.write_tokenizer(folder)
+            inside_config.write_processors(folder, config.get("model_type"))
         for name, content in self.asked.get("files", {}).items():
             (folder / name).write_text(json.dumps(content))
         inside_config.know_classes(config, found)

@@ -2,6 +2,7 @@
 """A configuration to start from: the one that was given, or the defaults of the class that serves it."""
 
 import ast
+import contextlib
 import importlib
 import json
 import re
@@ -257,3 +258,30 @@ def write_tokenizer(folder: Path) -> None:
         "model_max_length": 2048,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def write_processors(folder: Path, model_type: str | None) -> None:
+    """Write what transformers' processors of this model type need; some models ask for theirs while they are made."""
+    from transformers.models.auto import (
+        feature_extraction_auto,
+        image_processing_auto,
+        video_processing_auto,
+    )
+
+    mappings = (
+        getattr(image_processing_auto, "IMAGE_PROCESSOR_MAPPING_NAMES", {}),
+        getattr(feature_extraction_auto, "FEATURE_EXTRACTOR_MAPPING_NAMES", {}),
+        getattr(video_processing_auto, "VIDEO_PROCESSOR_MAPPING_NAMES", {}),
+    )
+    for mapping in mappings:
+        for name in class_names(mapping.get(model_type)):
+            with contextlib.suppress(Exception):
+                getattr(importlib.import_module("transformers"), name)().save_pretrained(folder)
+
+
+def class_names(value: Any) -> list[str]:
+    """Give the names of classes that an automatic mapping has for one model type, however it writes them."""
+    if isinstance(value, str):
+        return [value]
+    listed = value.values() if isinstance(value, dict) else value or ()
+    return [name for one in listed if one for name in class_names(one)]

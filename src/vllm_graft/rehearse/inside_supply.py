@@ -90,9 +90,14 @@ USUAL: tuple[tuple[str, Any], ...] = (
     (r"patch_size$", 14),
     (r"image_size$", 224),
     (r"^dim_model_base$", 256),
+    (r"^downsample_ratio$", 0.5),
+    (r"^(select_layer|vision_feature_layer)$", -1),
+    (r"^ps_version$", "v2"),
+    (r"^query_num$", 64),
     (r"groups?$", 1),
     (r"vocab", 512),
     (r"rank$|dim$|size$|hidden|width|embed|intermediate|ffn", 256),
+    (r"", 2),
 )
 """Pattern of a name → a usual value. The first that fits."""
 
@@ -115,9 +120,18 @@ def lack(configuration: dict[str, Any], error: BaseException) -> Lack | None:
         if isinstance(seen, AttributeError) and isinstance(asked, PretrainedConfig):
             return Lack(path_of(configuration, asked), seen.name)
         seen = seen.__cause__ or seen.__context__
+    told = re.search(r"The text_config extracted .* does not have `(\w+)` attribute", str(error))
+    if told:
+        return Lack(language(configuration), told.group(1))
     if not isinstance(error, TypeError | AttributeError):
         return None
     return next(iter(nothing_there(configuration, error)), None)
+
+
+def language(configuration: dict[str, Any]) -> Path:
+    """Give where the configuration of the language model is."""
+    parts = ("text_config", "llm_config", "language_config", "thinker_config")
+    return next(((key,) for key in parts if isinstance(configuration.get(key), dict)), ())
 
 
 def nothing_there(configuration: dict[str, Any], error: BaseException) -> Iterator[Lack]:

@@ -74,7 +74,7 @@ def written_by_transformers(
     found = transformers_class(configuration, architecture)
     values = {k: v for k, v in configuration.items() if k != "model_type"}
     # Its own class: vLLM puts others under the same model type, which lack what transformers' code reads.
-    config = found.config_class(**values)
+    config = found.config_class.from_dict(values)
     transformers.logging.set_verbosity_error()
     with torch.random.fork_rng(devices=[]):
         model = found(config).to(torch.bfloat16)

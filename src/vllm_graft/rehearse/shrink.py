@@ -4,7 +4,7 @@
 """Shrink a configuration: the same architecture, a few layers of it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -20,6 +20,7 @@ from vllm_graft.rehearse.sections import (
     is_mapping,
     sections,
 )
+from vllm_graft.rehearse.words import ONE_TOKEN, VOCABULARY, Words, vocabulary
 
 EXPERTS = re.compile(
     r"^(num|n)_((routed|local|moe)_)?experts$|^moe_num_(primary_)?experts$|^zero_expert_num$"
@@ -36,9 +37,6 @@ SHARED_EXPERTS = re.compile(r"^(n|num)_shared_experts?$|^moe_num_shared_experts$
 FEW_EXPERTS, FEW_CHOSEN, FEW_GROUPS, FEW_SHARED = 8, 2, 2, 2
 
 QUANTISATION = re.compile(r"^(quantization|compression)_config$")
-VOCABULARY = re.compile(r"vocab_size")
-TOKEN = re.compile(r"token|suppress|(^|_)(bos|eos|pad|sep|cls|unk|mask)(_|$)|_ids?$")
-"""Keys whose numbers may be token ids. Too many do no harm: they only keep the vocabulary larger."""
 WINDOW = re.compile(
     r"^(sliding_window(_size)?|local_attention|attention_window_size|attn_window_size)$"
 )
@@ -55,6 +53,9 @@ class Limits:
     """Keep ``quantization_config``."""
     vocabulary: int | None = None
     """Reduce the vocabulary to this, or to as much as the token ids in the configuration need; None keeps it."""
+    renumber: bool = False
+    """Give token ids that are too large for the reduced vocabulary new numbers, in their order. Only where no
+    tokenizer goes with the configuration: the defaults of a class."""
     positions: int | None = None
     """Reduce the positions that the model was made for, where they are not stretched; None keeps them."""
     window: int | None = 128
@@ -90,7 +91,7 @@ def shrink(config: Config, limits: Limits | None = None) -> Shrunken:
     limits = limits or Limits()
     found = tuple(sections(config))
     made = widths.measures(found)
-    words = _vocabulary(config, limits)
+    words = vocabulary(config, limits.vocabulary, renumber=limits.renumber)
     steps: dict[Path, _Step] = {}
     depths: dict[Path, dict[int, int]] = {}
     for section in found:
@@ -156,7 +157,7 @@ class _Step:
     depths: Mapping[int, int]
     """Layers before → after, of this section or of the one that it belongs to."""
     tower_depth: int | None
-    words: int | None
+    words: Words | None
     widths: widths.Widths
 
     def value(self, key: str, value: Json) -> tuple[Json, str]:
@@ -248,7 +249,10 @@ class _Step:
             if few is not None and pattern.search(key):
                 return widths.each(value, lambda v, few=few: min(v, few)), why
         if VOCABULARY.search(key) and self.words is not None and count(value):
-            return min(value, self.words), "no token id in the configuration is larger"
+            return min(value, self.words.size), "no token id in the configuration is larger"
+        if self.words and self.words.renumbered and ONE_TOKEN.search(key):
+            new = self.words.renumbered
+            return widths.each(value, lambda v: new.get(v, v)), "a token of the reduced vocabulary"
         if (
             key in POSITIONS
             and count(value)
@@ -279,29 +283,3 @@ def _stretched(values: Config) -> bool:
     """Tell whether positions are stretched: then their number is bound to other numbers."""
     rotary = [values.get(key) for key in ("rope_scaling", "rope_parameters")]
     return any(is_mapping(one) and any(STRETCHED.search(str(k)) for k in one) for one in rotary)
-
-
-def _vocabulary(config: Config, limits: Limits) -> int | None:
-    """Give the size that vocabularies are reduced to; None: they stay."""
-    if limits.vocabulary is None:
-        return None
-    sizes = [
-        v
-        for s in sections(config)
-        for k, v in s.values.items()
-        if VOCABULARY.search(k) and count(v)
-    ]
-    if not sizes:
-        return None
-    before = max(sizes)
-    largest = max((one for one in _token_ids(config) if one < before), default=0)
-    return min(before, -(-max(largest + 1, limits.vocabulary) // 64) * 64)
-
-
-def _token_ids(values: Config) -> Iterator[int]:
-    for key, value in values.items():
-        if is_mapping(value):
-            yield from _token_ids(value)
-        elif TOKEN.search(key):
-            listed = value if is_list(value) else [value]
-            yield from (one for one in listed if count(one))
