@@ -54,6 +54,24 @@ def test_a_word_that_is_said_twice_counts_once(
     assert out == alone
 
 
+def test_a_parser_of_the_same_name_is_compared_even_if_the_base_knows_the_model(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--arch", "LlamaForCausalLM", "--feature", "reasoning-parser=llama")
+    asked = ("plan", "--base", pair[0], "--donor", pair[1], *words)
+    assert "  llama: the base has it, the same\n" in call(capsys, *asked)[1]
+    parser = tmp_path / "donor/vllm/reasoning/llama_reasoning_parser.py"
+    parser.write_text(parser.read_text().replace("old", "new"))
+    status, out, _ = call(capsys, *asked, "-o", str(tmp_path / "plan.json"))
+    assert status == 0
+    assert "The base knows this model. What vLLM" in out
+    assert "G304" in out
+    call(capsys, "apply", str(tmp_path / "plan.json"), str(tmp_path / "base"))
+    _, out, _ = call(capsys, *asked)
+    assert out.startswith("Nothing to do")
+    assert "the base keeps its llama" in out
+
+
 def test_a_config_without_architectures_asks_for_one(
     pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,6 +45,6 @@ def render_nothing_to_do(nothing: NothingToDo, form: Form) -> str:
     if form == "markdown":
         lines.append("")
     lines.append(
-        "The base's own definitions serve; they were not compared with the donor's, which may be newer."
+        "The base's own models serve; they were not compared with the donor's, which may be newer."
     )
     return "\n".join(lines) + "\n"

@@ -114,16 +114,18 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
 
 def _story(plan: GraftPlan) -> str:
     donor, base = plan.donor.version, plan.base.version
+    registered = any(site.kind == "registry" for site in plan.sites)
+    start = (
+        f"The base does not know this model; the donor does. What vLLM {donor} has for it"
+        if registered
+        else f"The base knows this model. What vLLM {donor} has of the parts that were asked for"
+    )
     if plan.verdict == "blocked":
         return (
-            f"The base does not know this model; the donor does. What vLLM {donor} has for it was linked"
-            f" against vLLM {base}, and does not fit. What is listed below is what was worked out, for"
-            " reading; `apply` refuses it."
+            f"{start} was linked against vLLM {base}, and does not fit. What is listed below is what was"
+            " worked out, for reading; `apply` refuses it."
         )
-    return (
-        f"The base does not know this model; the donor does. What vLLM {donor} has for it moves"
-        f" into vLLM {base}, and is made to fit where the two differ."
-    )
+    return f"{start} moves into vLLM {base}, and is made to fit where the two differ."
 
 
 def verdict_sentence(verdict: Verdict, findings: Sequence[Finding]) -> str:

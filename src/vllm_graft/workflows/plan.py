@@ -105,7 +105,9 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
             if not present:
                 asked = _without_known(session, asked, console)
                 console.tell(f"linking vLLM {donor.version} into {base.version}")
-            plan = None if present else session.plan(asked)
+            plan = None if present and not _names_parser(asked) else session.plan(asked)
+            if present and plan is not None:
+                plan, present = _without_equal(plan, present)
     except SourceError as error:
         _note_install(error, session)
         raise
@@ -164,6 +166,24 @@ def _refuse_unknown_layout(session: LinkSession) -> None:
             f" ({of.version}) and this file.",
             code="E307",
         )
+
+
+def _names_parser(asked: LinkRequest) -> bool:
+    return any("=" in feature for feature in asked.features)
+
+
+def _without_equal(
+    plan: GraftPlan, present: tuple[str, ...]
+) -> tuple[GraftPlan | None, tuple[str, ...]]:
+    """Keep a plan only where a parser that was asked for is not what the base has under its name."""
+    if plan.edits:
+        return plan, ()
+    compared = (
+        f"{site.identifier}: {site.reason}"
+        for site in plan.sites
+        if site.kind == "parser-registry" and site.decision == "present"
+    )
+    return None, tuple(dict.fromkeys((*present, *compared)))
 
 
 def _without_known(session: LinkSession, asked: LinkRequest, console: Console) -> LinkRequest:
