@@ -108,7 +108,8 @@ class Case:
         if name in supplied or len(supplied) >= MOST_SUPPLIED:
             return False
         try:
-            supplied[name] = inside_supply.supply(configuration, lacking)
+            module = inside_config.module_of(self.asked["architecture"])
+            supplied[name] = inside_supply.supply(configuration, lacking, module)
         except LookupError:
             return False
         (folder / "config.json").write_text(json.dumps(configuration, indent=1))

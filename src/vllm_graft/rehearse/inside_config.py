@@ -13,6 +13,13 @@ from typing import Any
 
 from vllm_graft.rehearse.inside_supply import PLAIN
 
+PARTS = (
+    (r"vision|vit|image", "siglip_vision_model"),
+    (r"audio|speech", "whisper"),
+    (r"text|llm|language", "llama"),
+)
+"""For a part that may be of any kind: one that is common."""
+
 KEPT = ("tie_word_embeddings", "architectures", "model_type")
 
 
@@ -47,7 +54,7 @@ def configuration(architecture: str, asked: dict[str, Any]) -> Found:
     errors = []
     for how, found in candidates(architecture, asked.get("model_type")):
         try:
-            values = as_mapping(found())
+            values = read_again(found, with_parts(found, as_mapping(found())))
         except Exception as error:
             errors.append(f"{name_of(found)}: {type(error).__name__}: {error}")
             continue
@@ -77,6 +84,34 @@ def as_mapping(config: Any) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
     general = json.loads(PretrainedConfig().to_json_string(use_diff=False))
     return without_general(values, general)
+
+
+def with_parts(config_class: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Write out the configurations within one that its defaults leave open: towers that a published file has."""
+    for key, part in (getattr(config_class, "sub_configs", None) or {}).items():
+        if values.get(key) is None:
+            model_type = next((kind for pattern, kind in PARTS if re.search(pattern, key)), None)
+            known = part if getattr(part, "model_type", "") else class_for(model_type)
+            with contextlib.suppress(Exception):
+                values[key] = as_mapping(known()) | {"model_type": known.model_type}
+    return values
+
+
+def read_again(config_class: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Make sure that the class reads what it writes.
+
+    Source: DeepSeek-VL2's class of vllm 0.30.0 reads ``language_config`` and writes ``text_config``.
+    """
+    written = values.get("text_config")
+    if not isinstance(written, dict):
+        return values
+    for key in ("text_config", "language_config", "llm_config"):
+        tried = {**values, key: written}
+        with contextlib.suppress(Exception):
+            made = as_mapping(config_class(**{k: v for k, v in tried.items() if k != "model_type"}))
+            if (made.get("text_config") or {}).keys() >= written.keys():
+                return tried
+    return values
 
 
 def without_general(values: dict[str, Any], general: dict[str, Any]) -> dict[str, Any]:

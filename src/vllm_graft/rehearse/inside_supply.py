@@ -5,6 +5,9 @@
 # makes a model that can be constructed, in this tree and in any other, not one that anybody published.
 """Supply what a configuration lacks, as the model's code asks for it."""
 
+import contextlib
+import dataclasses
+import json
 import linecache
 import re
 from collections.abc import Iterator, Mapping
@@ -64,6 +67,7 @@ USUAL: tuple[tuple[str, Any], ...] = (
     (r"^(rotary_dim|rotary_emb_dim)$", 64),
     (r"^(n_group|topk_group|num_expert_group)$", 1),
     (r"^scoring_func$|router_activation", "sigmoid"),
+    (r"norm_type$", "layer_norm"),
     (r"^topk_method$", "noaux_tc"),
     (r"act(ivation)?(_fn|_func|_function)?$|^hidden_act", "silu"),
     (r"layer_types$", ["full_attention"]),
@@ -179,7 +183,21 @@ def inner(values: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, Ma
             yield from inner(value, (*path, key))
 
 
-def supply(configuration: dict[str, Any], found: Lack) -> Any:
+def of_dataclass(name: str, module: Any) -> dict[str, Any] | None:
+    """Give the defaults that a model's own file has for a configuration within one.
+
+    Source: Molmo 2 (``vit_config`` and ``VitConfig``, a dataclass).
+    """
+    wanted = name.replace("_", "").lower()
+    for known, found in vars(module).items() if module else ():
+        if known.lower() == wanted and dataclasses.is_dataclass(found):
+            with contextlib.suppress(Exception):
+                made: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(found())))
+                return made
+    return None
+
+
+def supply(configuration: dict[str, Any], found: Lack, module: Any = None) -> Any:
     """Put a usual value where one lacks, and give it.
 
     Raises:
@@ -188,7 +206,9 @@ def supply(configuration: dict[str, Any], found: Lack) -> Any:
     section = configuration
     for key in found.path:
         section = section[key]
-    value = usual(found.name, section)
+    value = of_dataclass(found.name, module)
+    if value is None:
+        value = usual(found.name, section)
     section[found.name] = value
     return value
 

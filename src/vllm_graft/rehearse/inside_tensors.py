@@ -72,9 +72,11 @@ def written_by_transformers(
     import transformers
 
     found = transformers_class(configuration, architecture)
-    values = {k: v for k, v in configuration.items() if k != "model_type"}
     # Its own class: vLLM puts others under the same model type, which lack what transformers' code reads.
-    config = found.config_class.from_dict(values)
+    with tempfile.TemporaryDirectory() as folder:
+        # Through a file, which is read otherwise than a mapping: numbers that are infinite, lists for tuples.
+        (Path(folder) / "config.json").write_text(json.dumps(configuration))
+        config = found.config_class.from_pretrained(folder)
     transformers.logging.set_verbosity_error()
     with torch.random.fork_rng(devices=[]):
         model = found(config).to(torch.bfloat16)
