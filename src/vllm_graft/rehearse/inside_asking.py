@@ -21,6 +21,19 @@ def names(model: Any, config: Any, seconds: float) -> dict[str, list[Any]]:
     return Asking(model, config, time.monotonic() + seconds).found()
 
 
+BEGINNINGS = (
+    ("model.", ""),
+    ("", "model."),
+    ("model.", "mtp."),
+    ("model.", "mtp.0."),
+    ("model.", "transformer."),
+    ("model.", "backbone."),
+    ("language_model.", ""),
+    ("language_model.model.", "model."),
+)
+"""Beginnings of vLLM's names and of published ones, beside those that a model's mapper has."""
+
+
 class Asking:
     """One model that is asked."""
 
@@ -100,15 +113,11 @@ class Asking:
         for old, new in (getattr(mapper, "orig_to_new_prefix", None) or {}).items():
             if new is not None:
                 yield new, old
-        for old, new in (
-            ("model.", ""),
-            ("", "model."),
-            ("model.", "transformer."),
-            ("model.", "backbone."),
-            ("language_model.", ""),
-            ("language_model.model.", "model."),
-        ):
-            yield old, new
+        yield from BEGINNINGS
+        layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", None)
+        if layers:
+            # A multi-token head is in the checkpoint as the layer behind the last.
+            yield "model.layers.0.", f"model.layers.{layers}."
 
     def partings(self, name: str, parameter: Any) -> Iterator[list[tuple[str, list[int]]]]:
         """Give the ways in which a parameter may be several tensors of a checkpoint, the likeliest first."""

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vllm_graft.rehearse import inside_config, inside_supply, inside_tensors, inside_weights
+from vllm_graft.rehearse import (
+    inside_config,
+    inside_drafts,
+    inside_stand_ins,
+    inside_supply,
+    inside_tensors,
+    inside_weights,
+)
 from vllm_graft.rehearse.shrink import Limits, shrink
 
 STEPS = (
@@ -82,6 +89,8 @@ class Case:
             self.found["error"] = f"{type(error).__name__}: {error}"
             self.found["traceback"] = traceback.format_exc()
             self.found["where"] = last_of_the_tree(error)
+        if inside_stand_ins.used:
+            self.found["stand_ins"] = list(inside_stand_ins.used)
         return self.found
 
     def _wanted(self, step: str) -> bool:
@@ -117,10 +126,21 @@ class Case:
 
     def _configuration(self) -> Path:
         """Write a model folder with a configuration and no weights."""
+        if self.asked.get("stand_ins"):
+            inside_stand_ins.install()
         architecture = self.asked["architecture"]
-        found = inside_config.configuration(architecture, self.asked)
+        asked = self.asked
+        if inside_drafts.is_draft(architecture):
+            target = self.asked.get("served_with") or inside_drafts.target_of(architecture)
+            if target is not None:
+                architecture, model_type = target
+                self.found["served_with"] = [architecture, model_type]
+                asked = {"model_type": model_type, **self.asked}
+        found = inside_config.configuration(architecture, asked)
         self.found["configuration_from"] = found.origin
         config, changes = found.values, []
+        if "served_with" in self.found:
+            config = inside_drafts.with_head(config)
         if self.asked.get("shrink") is not None:
             small = shrink(config, Limits(**self.asked["shrink"]))
             config = small.config
@@ -143,6 +163,8 @@ class Case:
         inspect_here()
         known = {one.name for one in dataclasses.fields(EngineArgs)}
         wanted = {**ENGINE, **self.asked.get("engine", {})}
+        if "served_with" in self.found:
+            wanted.setdefault("speculative_config", {"method": "mtp", "num_speculative_tokens": 1})
         unknown = sorted(set(self.asked.get("engine", {})) - known)
         if unknown:
             message = f"EngineArgs of this release has no {', '.join(unknown)}"
@@ -160,7 +182,7 @@ class Case:
         from vllm.utils.torch_utils import set_default_torch_dtype
 
         process_groups(config)
-        model_config = config.model_config
+        model_config = served(config)
         devices = ("meta", "cpu") if self.asked.get("device") == "meta" else ("cpu",)
         for device in devices:
             try:
@@ -182,6 +204,12 @@ class Case:
             "buffers": described(model.named_buffers()),
         }
         return model
+
+
+def served(config: Any) -> Any:
+    """Give the configuration of the model that the case is about: the draft's, where there is one."""
+    speculative = config.speculative_config
+    return config.model_config if speculative is None else speculative.draft_model_config
 
 
 def described(tensors: Any) -> dict[str, Any]:

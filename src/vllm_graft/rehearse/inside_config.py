@@ -20,6 +20,9 @@ PARTS = (
 )
 """For a part that may be of any kind: one that is common."""
 
+WHOLE = 100
+"""Weight of a class that the architecture itself asks for."""
+
 KEPT = ("tie_word_embeddings", "architectures", "model_type")
 
 
@@ -151,10 +154,10 @@ def _candidates(architecture: str, model_type: str | None) -> Iterator[tuple[str
         yield "asked for", class_for(model_type)
     for known in types_of(architecture):
         yield "transformers' own model of that name", class_for(known)
-    for found in of_the_module(architecture):
-        yield "named by vLLM's model file", found
     for known in alike(architecture):
         yield "a model type of that name", class_for(known)
+    for found in of_the_module(architecture):
+        yield "named by vLLM's model file", found
 
 
 def types_of(architecture: str) -> list[str]:
@@ -188,7 +191,7 @@ def of_the_module(architecture: str) -> list[Any]:
         ):
             weight, names = 1000, node.args[:1]
         elif isinstance(node, ast.ClassDef) and node.name == architecture:
-            weight = 100
+            weight = WHOLE
             names = [n.annotation for n in ast.walk(node) if isinstance(n, ast.AnnAssign | ast.arg)]
         elif isinstance(node, ast.AnnAssign | ast.arg):
             weight, names = 1, [node.annotation]
@@ -196,7 +199,12 @@ def of_the_module(architecture: str) -> list[Any]:
             for name in ast.walk(one) if one is not None else ():
                 if isinstance(name, ast.Name) and name.id.endswith("Config"):
                     ranked[name.id] = ranked.get(name.id, 0) + weight
-    found = [getattr(module, name, None) for name in sorted(ranked, key=lambda name: -ranked[name])]
+    from vllm.model_executor.models import registry
+
+    # A multimodal file names the configurations of its parts too; those of the whole stand where it asks for it.
+    whole = architecture in getattr(registry, "_MULTIMODAL_MODELS", {})
+    names = [name for name in ranked if ranked[name] >= WHOLE or not whole]
+    found = [getattr(module, name, None) for name in sorted(names, key=lambda name: -ranked[name])]
     return [
         one
         for one in found

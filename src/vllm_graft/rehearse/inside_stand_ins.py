@@ -1,0 +1,178 @@
+# Runs inside an install (see inside.py): what stands in for parts that this machine's platform refuses, so that a
+# class can be constructed and its weights loaded all the same. None of them computes anything; each that was used
+# is named in the answer. Only on request: without them, what a platform refuses is refused.
+"""Attention backends and streams that a CPU has not."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+import types
+from typing import Any, ClassVar
+
+LIBRARIES = ("torchaudio", "kaldi_native_fbank", "tilelang", "timm", "librosa", "soundfile")
+"""Libraries of processors and of CUDA kernels: model files import them, classes are made without them."""
+
+used: list[str] = []
+"""The stand-ins that this case has used."""
+
+
+def use(what: str) -> None:
+    """Note that a stand-in was used."""
+    if what not in used:
+        used.append(what)
+
+
+class Tolerant(type):
+    """A class that answers no to every question that it does not know."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_given, **_named: False
+
+
+class Implementation:
+    """Stands in for the implementation of an attention backend."""
+
+    dcp_world_size = 1
+    is_sparse = False
+
+    def __init__(self, *_given: Any, **named: Any) -> None:
+        """Take whatever the layer hands over."""
+        self.kept = named
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
+class Backend(metaclass=Tolerant):
+    """Stands in for an attention backend that this platform does not have."""
+
+    accept_output_buffer = True
+
+    @staticmethod
+    def get_name() -> str:
+        """Give a name that vLLM's list of backends has."""
+        return "CPU_ATTN"
+
+    @staticmethod
+    def get_impl_cls() -> Any:
+        """Give the implementation's class."""
+        return Implementation
+
+    @staticmethod
+    def is_mla() -> bool:
+        """Tell that it takes latent attention."""
+        return True
+
+    @staticmethod
+    def get_supported_kernel_block_sizes(*_given: Any) -> list[int]:
+        """Give a block size."""
+        return [16]
+
+
+class Thing:
+    """Anything of a library that is not here: can be called, subclassed and used as a decorator."""
+
+    def __init__(self, *_given: Any, **_named: Any) -> None:
+        """Take anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Thing()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Give a decorated function back as it is."""
+        return given[0] if len(given) == 1 and not named and callable(given[0]) else Thing()
+
+    def __mro_entries__(self, _bases: Any) -> tuple[type, ...]:
+        return ()
+
+
+class Absent(types.ModuleType):
+    """Stands in for a library that is not installed."""
+
+    __path__: ClassVar[list[str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        use(f"module {self.__name__}")
+        return Thing()
+
+
+class Absentees(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds libraries that are not installed; comes after all that find installed ones."""
+
+    def find_spec(self, name: str, _path: Any, _target: Any = None) -> Any:
+        """Find a module of one of the libraries."""
+        if name.partition(".")[0] not in LIBRARIES:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        """Make it."""
+        return Absent(spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        """Nothing runs."""
+
+
+def install() -> None:
+    """Put the stand-ins where the platform refuses.
+
+    Source: vllm 0.17.1 and 0.30.0, platforms/cpu.py (``get_attn_backend_cls``) and layers/fused_moe (experts without
+    a gate), models/kimi_k3 (a CUDA stream).
+    """
+    import torch
+    from vllm.platforms import current_platform
+
+    sys.meta_path.append(Absentees())
+    flash_attention()
+    platform = type(current_platform)
+    original = platform.get_attn_backend_cls
+
+    def chosen(*given: Any, **named: Any) -> Any:
+        try:
+            return original(*given, **named)
+        except (NotImplementedError, ValueError) as error:
+            use(f"attention backend: {error}")
+            return f"{Backend.__module__}.{Backend.__qualname__}"
+
+    platform.get_attn_backend_cls = staticmethod(chosen)
+    refused = platform.is_cuda_alike
+
+    def alike(self: Any) -> bool:
+        # Experts without a gate are refused but for CUDA; nothing else of the layer is to think that this is CUDA.
+        caller = sys._getframe(1)
+        at, file = caller.f_lineno, caller.f_code.co_filename
+        near = "".join(linecache.getline(file, line) for line in range(at - 2, at + 2))
+        if "fused_moe" in file and "is_act_and_mul" in near:
+            use("experts without a gate")
+            return True
+        return refused(self)
+
+    platform.is_cuda_alike = alike
+    for name in ("Stream", "Event"):
+
+        def made(*_given: Any, _name: str = name, **_named: Any) -> Any:
+            use(f"torch.cuda.{_name}")
+            return Implementation()
+
+        if not torch.cuda.is_available():
+            setattr(torch.cuda, name, made)
+
+
+def flash_attention() -> None:
+    """Let model files import what vLLM has for CUDA only."""
+    name = "vllm.vllm_flash_attn"
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        for inner in ("", ".flash_attn_interface", ".layers", ".layers.rotary"):
+            sys.modules[name + inner] = Absent(name + inner)
