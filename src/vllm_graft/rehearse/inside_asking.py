@@ -6,6 +6,7 @@
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -21,17 +22,38 @@ def names(model: Any, config: Any, seconds: float) -> dict[str, list[Any]]:
     return Asking(model, config, time.monotonic() + seconds).found()
 
 
-BEGINNINGS = (
-    ("model.", ""),
-    ("", "model."),
-    ("model.", "mtp."),
-    ("model.", "mtp.0."),
-    ("model.", "transformer."),
-    ("model.", "backbone."),
-    ("language_model.", ""),
-    ("language_model.model.", "model."),
+@dataclass(frozen=True)
+class Renaming:
+    """A part of vLLM's name of a parameter, and what a checkpoint has there."""
+
+    here: str
+    there: str
+    anywhere: bool = False
+
+    def fits(self, name: str) -> bool:
+        """Tell whether a name has that part."""
+        return self.here in name if self.anywhere else name.startswith(self.here)
+
+    def __call__(self, name: str) -> str:
+        """Rename."""
+        if self.anywhere:
+            return name.replace(self.here, self.there)
+        return self.there + name.removeprefix(self.here)
+
+
+RENAMINGS = (
+    Renaming("model.", ""),
+    Renaming("", "model."),
+    Renaming("model.", "mtp."),
+    Renaming("model.", "mtp.0."),
+    Renaming("model.", "transformer."),
+    Renaming("model.", "backbone."),
+    Renaming("language_model.", ""),
+    Renaming("language_model.model.", "model."),
+    Renaming(".mtp_block.", ".", anywhere=True),
+    Renaming(".mlp.fc", ".fc", anywhere=True),
 )
-"""Beginnings of vLLM's names and of published ones, beside those that a model's mapper has."""
+"""Beside those that a model's mapper has."""
 
 
 class Asking:
@@ -44,11 +66,11 @@ class Asking:
         self.modules = dict(model.named_modules())
         self.listed: dict[str, list[Any]] = {}
         self.storages = {weights.storage(p): name for name, p in self.parameters.items()}
-        self.known: dict[str, tuple[int, tuple[str, str]] | None] = {}
+        self.known: dict[str, tuple[int, Renaming] | None] = {}
 
     def found(self) -> dict[str, list[Any]]:
         """Ask for every parameter."""
-        prefixes = list(self.prefixes())
+        renamings = list(self.renamings())
         for name, parameter in self.parameters.items():
             if time.monotonic() > self.end:
                 message = f"the loader was not asked for {name} and what follows"
@@ -60,10 +82,10 @@ class Asking:
                 before = self.known[alike]
                 if before is None:
                     continue
-                at, prefix = before
-                if at < len(partings) and self._try(name, parameter, partings[at][1], prefix):
+                at, renaming = before
+                if at < len(partings) and self._try(name, parameter, partings[at][1], renaming):
                     continue
-            self.known[alike] = self._ask_for(name, parameter, partings, prefixes)
+            self.known[alike] = self._ask_for(name, parameter, partings, renamings)
         return self.listed
 
     def _ask_for(
@@ -71,15 +93,15 @@ class Asking:
         name: str,
         parameter: Any,
         partings: list[tuple[int, list[tuple[str, list[int]]]]],
-        prefixes: list[tuple[str, str]],
-    ) -> tuple[int, tuple[str, str]] | None:
-        for prefix in [one for one in prefixes if name.startswith(one[0])]:
+        renamings: list[Renaming],
+    ) -> tuple[int, Renaming] | None:
+        for renaming in [one for one in renamings if one.fits(name)]:
             for at, parts in partings:
-                if self._try(name, parameter, parts, prefix):
+                if self._try(name, parameter, parts, renaming):
                     # The beginning that did for one parameter is tried first for the next.
-                    prefixes.remove(prefix)
-                    prefixes.insert(0, prefix)
-                    return at, prefix
+                    renamings.remove(renaming)
+                    renamings.insert(0, renaming)
+                    return at, renaming
         return None
 
     def _try(
@@ -87,10 +109,9 @@ class Asking:
         name: str,
         parameter: Any,
         parts: list[tuple[str, list[int]]],
-        prefix: tuple[str, str],
+        renaming: Renaming,
     ) -> bool:
-        old, new = prefix
-        renamed = [(new + part.removeprefix(old), shape) for part, shape in parts]
+        renamed = [(renaming(part), shape) for part, shape in parts]
         poison_one(parameter)
         for part, shape in renamed:
             tensor = weights.numbers(part, shape, str(parameter.dtype), parameter.device.type)
@@ -106,18 +127,21 @@ class Asking:
         self.listed.update({part: [shape, str(parameter.dtype)] for part, shape in renamed})
         return True
 
-    def prefixes(self) -> Iterator[tuple[str, str]]:
-        """Give beginnings of parameter names and what a checkpoint may have for them."""
-        yield "", ""
+    def renamings(self) -> Iterator[Renaming]:
+        """Give what a checkpoint may have in the place of parts of parameter names."""
+        yield Renaming("", "")
         mapper = getattr(self.model, "hf_to_vllm_mapper", None)
         for old, new in (getattr(mapper, "orig_to_new_prefix", None) or {}).items():
             if new is not None:
-                yield new, old
-        yield from BEGINNINGS
+                yield Renaming(new, old)
+        for old, new in (getattr(mapper, "orig_to_new_substr", None) or {}).items():
+            if new:
+                yield Renaming(new, old, anywhere=True)
+        yield from RENAMINGS
         layers = getattr(getattr(self.model, "config", None), "num_hidden_layers", None)
         if layers:
             # A multi-token head is in the checkpoint as the layer behind the last.
-            yield "model.layers.0.", f"model.layers.{layers}."
+            yield Renaming("model.layers.0.", f"model.layers.{layers}.")
 
     def partings(self, name: str, parameter: Any) -> Iterator[list[tuple[str, list[int]]]]:
         """Give the ways in which a parameter may be several tensors of a checkpoint, the likeliest first."""
@@ -133,6 +157,7 @@ class Asking:
                 ]
         yield from self.experts(parameter, owner, leaf)
         yield [(name, shape)]
+        yield [(owner, shape)]  # Hunyuan V4: "hc_fn", a layer's weight here
         for other in shapes_alike(module, shape):
             yield [(name, other)]
 

@@ -1,6 +1,7 @@
 # Runs inside an install (see inside.py): one case, step by step.
 """One architecture: a configuration for it, the engine's configuration, the class, its weights."""
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_graft.rehearse import (
+    inside_asserts,
     inside_config,
     inside_drafts,
     inside_stand_ins,
@@ -38,7 +40,6 @@ ENGINE = {
     "max_num_seqs": 4,
     "enforce_eager": True,
     "dtype": "bfloat16",
-    "skip_tokenizer_init": True,
     "enable_prefix_caching": False,
     "load_format": "dummy",
 }
@@ -108,21 +109,24 @@ class Case:
         """Supply what the model's code asked for; tell whether it is worth another try."""
         if not self.asked.get("supply"):
             return False
-        supplied = self.found.setdefault("supplied", {})
+        if self.asked.get("stand_ins") and inside_stand_ins.other_runner(error):
+            return True
         configuration = self.found["configuration"]
+        module = inside_config.module_of(self.asked["architecture"])
         lacking = inside_supply.lack(configuration, error)
-        if lacking is None:
-            return False
-        name = ".".join((*lacking.path, lacking.name))
-        if name in supplied or len(supplied) >= MOST_SUPPLIED:
-            return False
-        try:
-            module = inside_config.module_of(self.asked["architecture"])
-            supplied[name] = inside_supply.supply(configuration, lacking, module)
-        except LookupError:
-            return False
+        found: list[tuple[inside_supply.Lack, Any]] = []
+        if lacking is not None:
+            with contextlib.suppress(LookupError):
+                found.append((lacking, inside_supply.value_for(configuration, lacking, module)))
+        else:
+            found = inside_asserts.demanded(configuration, error)
+        supplied = self.found.setdefault("supplied", {})
+        new = [(one, value) for one, value in found if one.dotted not in supplied]
+        for one, value in new:
+            supplied[one.dotted] = value
+            inside_supply.put(configuration, one, value)
         (folder / "config.json").write_text(json.dumps(configuration, indent=1))
-        return True
+        return bool(new) and len(supplied) <= MOST_SUPPLIED
 
     def _configuration(self) -> Path:
         """Write a model folder with a configuration and no weights."""
@@ -139,6 +143,8 @@ class Case:
         found = inside_config.configuration(architecture, asked)
         self.found["configuration_from"] = found.origin
         config, changes = found.values, []
+        if asked.get("add"):
+            config = inside_config.added(config, asked["add"])
         if "served_with" in self.found:
             config = inside_drafts.with_head(config)
         if self.asked.get("shrink") is not None:
@@ -161,10 +167,20 @@ class Case:
         from vllm.engine.arg_utils import EngineArgs
 
         inspect_here()
+        # Else vLLM says only that it could not be inspected, and logs why.
+        inside_config.import_class(self.asked["architecture"])
         known = {one.name for one in dataclasses.fields(EngineArgs)}
         wanted = {**ENGINE, **self.asked.get("engine", {})}
-        if "served_with" in self.found:
+        if not self.asked.get("tokenizer", True):
+            wanted["skip_tokenizer_init"] = True
+        if self.found.get("served_with"):
             wanted.setdefault("speculative_config", {"method": "mtp", "num_speculative_tokens": 1})
+        elif inside_drafts.is_draft(self.asked["architecture"]):
+            wanted.setdefault(
+                "speculative_config",
+                inside_drafts.own_checkpoint(self.asked["architecture"], folder),
+            )
+            folder = inside_drafts.plain_target(folder, self.found["configuration"])
         unknown = sorted(set(self.asked.get("engine", {})) - known)
         if unknown:
             message = f"EngineArgs of this release has no {', '.join(unknown)}"

@@ -158,6 +158,40 @@ def _candidates(architecture: str, model_type: str | None) -> Iterator[tuple[str
         yield "a model type of that name", class_for(known)
     for found in of_the_module(architecture):
         yield "named by vLLM's model file", found
+    for parent in parents(architecture):
+        for how, found in _candidates(parent, None):
+            yield f"of its parent {parent}: {how}", found
+
+
+def parents(architecture: str) -> list[str]:
+    """Give the architectures that a class is derived from."""
+    from vllm.model_executor.models import ModelRegistry
+
+    found = import_class(architecture)
+    bases = found.__mro__[1:] if found is not None else ()
+    return [
+        one.__name__
+        for one in bases
+        if one.__name__ in ModelRegistry.models and one.__name__ != architecture
+    ]
+
+
+def import_class(architecture: str) -> Any:
+    """Import the class that the registry has for an architecture; None where it has none."""
+    from vllm.model_executor.models import ModelRegistry
+
+    entry = ModelRegistry.models.get(architecture)
+    return None if entry is None else entry.load_model_cls()
+
+
+def added(values: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Give a configuration with more in it; what is within is merged."""
+    return values | {
+        key: added(values[key], one)
+        if isinstance(one, dict) and isinstance(values.get(key), dict)
+        else one
+        for key, one in more.items()
+    }
 
 
 def types_of(architecture: str) -> list[str]:
@@ -203,7 +237,12 @@ def of_the_module(architecture: str) -> list[Any]:
 
     # A multimodal file names the configurations of its parts too; those of the whole stand where it asks for it.
     whole = architecture in getattr(registry, "_MULTIMODAL_MODELS", {})
-    names = [name for name in ranked if ranked[name] >= WHOLE or not whole]
+    stem = plain(stem_of(architecture))
+    names = [
+        name
+        for name in ranked
+        if not whole or ranked[name] >= WHOLE or plain(name).startswith(stem)
+    ]
     found = [getattr(module, name, None) for name in sorted(names, key=lambda name: -ranked[name])]
     return [
         one
@@ -229,13 +268,17 @@ def alike(architecture: str) -> list[str]:
     from transformers import CONFIG_MAPPING
     from vllm.transformers_utils.config import _CONFIG_REGISTRY
 
-    ending = r"(For\w+|LMHeadModel|Model|MTP|_?Chat)$"
-    stem = plain(re.sub(ending, "", architecture))
+    stem = plain(stem_of(architecture))
     return [
         known
         for known in {**_CONFIG_REGISTRY, **dict.fromkeys(CONFIG_MAPPING)}
         if plain(known) == stem
     ]
+
+
+def stem_of(architecture: str) -> str:
+    """Give an architecture's name without its ending."""
+    return re.sub(r"(For[A-Z]\w+|LMHeadModel|Model|MTP|_?Chat)$", "", architecture)
 
 
 def plain(name: str) -> str:

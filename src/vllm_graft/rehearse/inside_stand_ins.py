@@ -7,6 +7,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import linecache
+import os
 import sys
 import types
 from typing import Any, ClassVar
@@ -159,13 +160,53 @@ def install() -> None:
 
     platform.is_cuda_alike = alike
     for name in ("Stream", "Event"):
-
-        def made(*_given: Any, _name: str = name, **_named: Any) -> Any:
-            use(f"torch.cuda.{_name}")
-            return Implementation()
-
         if not torch.cuda.is_available():
-            setattr(torch.cuda, name, made)
+            setattr(torch.cuda, name, type(name, (OfCuda,), {}))
+    operators()
+
+
+class OfCuda:
+    """Stands in for a stream or an event. A class, since annotations say that something may be one."""
+
+    def __init__(self, *_given: Any, **_named: Any) -> None:
+        """Take anything."""
+        use(f"torch.cuda.{type(self).__name__}")
+
+
+def operators() -> None:
+    """Let layers take hold of native operators that this build has not; calling one is an error.
+
+    Whoever asks whether there is one (``hasattr``) is told the truth.
+    Source: vllm 0.20.2, layers/activation.py takes ``torch.ops._C.gelu_and_mul`` while it is made, and that
+    release's extensions do not load beside torch 2.13.
+    """
+    from torch._ops import _OpNamespace
+
+    original = _OpNamespace.__getattr__
+
+    def found(self: Any, name: str) -> Any:
+        try:
+            return original(self, name)
+        except AttributeError:
+            caller = sys._getframe(1)
+            line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
+            inside = f"{os.sep}vllm{os.sep}" in caller.f_code.co_filename
+            if name.startswith("__") or not inside or "hasattr" in line or "getattr" in line:
+                raise
+            use(f"native operator {self.name}.{name}")
+            return absent_operator(f"{self.name}.{name}")
+
+    _OpNamespace.__getattr__ = found
+
+
+def absent_operator(name: str) -> Any:
+    """Make an operator that cannot be called."""
+
+    def operator(*_given: Any, **_named: Any) -> Any:
+        message = f"the native operator {name} is not in this build"
+        raise NotImplementedError(message)
+
+    return operator
 
 
 def flash_attention() -> None:
@@ -176,3 +217,18 @@ def flash_attention() -> None:
     except ImportError:
         for inner in ("", ".flash_attn_interface", ".layers", ".layers.rotary"):
             sys.modules[name + inner] = Absent(name + inner)
+
+
+def other_runner(error: BaseException) -> bool:
+    """Choose vLLM's newer model runner where the older one refuses a model; tell whether that is new.
+
+    Source: vllm 0.30.0, config/vllm.py: "Model Runner V1 does not support".
+    """
+    refused = "Model Runner V1 does not support" in str(error) or "the V2 model runner" in str(
+        error
+    )
+    if not refused or os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
+        return False
+    os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"
+    use("the V2 model runner")
+    return True

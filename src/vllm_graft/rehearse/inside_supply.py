@@ -63,9 +63,9 @@ USUAL: tuple[tuple[str, Any], ...] = (
         r"audio\w*_config$|speech\w*_config$",
         {"model_type": "whisper", "d_model": 256, "encoder_layers": 2},
     ),
-    (r"_config$", {}),
+    (r"_conf(ig)?$", {}),
     (r"^rope_(parameters|scaling)$", {"rope_type": "default", "rope_theta": 10000.0}),
-    (r"^(auto_map|quantization_config|sliding_windows?|q_lora_rank)$", None),
+    (r"^(auto_map|quantization_config|sliding_window|q_lora_rank)$", None),
     (r"^kv_lora_rank$", 512),
     (r"^qk_rope_head_dim$", 64),
     (r"^(qk_nope_|v_)head_dim$", 128),
@@ -122,6 +122,11 @@ class Lack:
 
     path: Path
     name: str
+
+    @property
+    def dotted(self) -> str:
+        """Name it with the keys that it is under."""
+        return ".".join((*self.path, self.name))
 
 
 def lack(configuration: dict[str, Any], error: BaseException) -> Lack | None:
@@ -207,20 +212,27 @@ def of_dataclass(name: str, module: Any) -> dict[str, Any] | None:
     return None
 
 
-def supply(configuration: dict[str, Any], found: Lack, module: Any = None) -> Any:
-    """Put a usual value where one lacks, and give it.
+def section_of(configuration: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Give the mapping at a path."""
+    section = configuration
+    for key in path:
+        section = section[key]
+    return section
+
+
+def value_for(configuration: dict[str, Any], found: Lack, module: Any = None) -> Any:
+    """Give a value for what lacks: the model file's own default, or a usual one.
 
     Raises:
         LookupError: nothing is usual for such a name.
     """
-    section = configuration
-    for key in found.path:
-        section = section[key]
     value = of_dataclass(found.name, module)
-    if value is None:
-        value = usual(found.name, section)
-    section[found.name] = value
-    return value
+    return usual(found.name, section_of(configuration, found.path)) if value is None else value
+
+
+def put(configuration: dict[str, Any], found: Lack, value: Any) -> None:
+    """Put a value where one lacks."""
+    section_of(configuration, found.path)[found.name] = value
 
 
 def usual(name: str, section: Mapping[str, Any]) -> Any:
@@ -233,6 +245,8 @@ def usual(name: str, section: Mapping[str, Any]) -> Any:
         return list(section["mlp_layer_types"]).count("dense")
     if name.endswith("layer_types"):
         return ["full_attention"] * layers
+    if name == "sliding_windows":
+        return [128] * layers
     if name == "block_dim" and hidden:  # LFM2: its old name for the width
         return hidden
     if name == "padded_vocab_size":

@@ -166,11 +166,12 @@ class Widths:
             if measure.hidden and measure.hidden_after and measure.hidden == value:
                 return measure.hidden_after
         own = self.own
-        if (
-            key == "attention_hidden_size" and own.hidden and own.hidden_after
-        ):  # Zamba 2: twice the width
-            return own.hidden_after * value // own.hidden if value % own.hidden == 0 else None
-        return None
+        if not own.hidden or not own.hidden_after or value % own.hidden:
+            return None
+        # Several of a tower's patches are joined before they go further (their width is then a multiple of its
+        # own); Zamba 2's attention is twice as wide as the model.
+        joined = OUTWARD.search(key) or key == "attention_hidden_size"
+        return own.hidden_after * (value // own.hidden) if joined else None
 
 
 def rules_of_state(values: Config, own: Measure) -> dict[str, Json]:
