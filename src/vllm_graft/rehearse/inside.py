@@ -7,7 +7,9 @@
 """Answer, for many architectures, how far this install's vLLM comes with a small model of each."""
 
 import contextlib
+import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import signal
@@ -49,6 +51,8 @@ FORKED_MODULES = (
 """Imported before forking, where the install has them: what most cases import anyway."""
 
 SAID = 3000
+LIMIT = 180
+"""Seconds for a case."""
 
 
 def without_the_package() -> None:
@@ -73,9 +77,14 @@ def identity(tree: str | None) -> dict[str, Any]:
     Raises:
         SystemExit: it was imported from elsewhere than the tree that the request names.
     """
+    spec = importlib.util.find_spec("vllm")
+    found = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+    if found is None or (tree is not None and Path(tree).resolve() not in found.parents):
+        message = f"vllm would be imported from {found}, not from the tree {tree}"
+        raise SystemExit(message)
     for module in FORKED_MODULES:
         try:
-            __import__(module)
+            importlib.import_module(module)
         except ImportError:
             if module in {"torch", "vllm"}:
                 raise
@@ -84,9 +93,8 @@ def identity(tree: str | None) -> dict[str, Any]:
 
     import vllm
 
-    found = Path(vllm.__file__).resolve()
-    if tree is not None and Path(tree).resolve() not in found.parents:
-        message = f"vllm was imported from {found}, not from the tree {tree}"
+    if Path(vllm.__file__).resolve() != found:
+        message = f"vllm was imported from {vllm.__file__}, not from {found}"
         raise SystemExit(message)
     torch.set_num_threads(1)
     versions = {}
@@ -185,7 +193,8 @@ def main(request_file: Path, answer_file: Path) -> None:
         for name, asked in request.get("cases", {}).items():
             case = Case(asked={**request.get("all", {}), **asked}, scratch=scratch)
             begin = time.monotonic()
-            found = apart(case.answer, scratch, float(request.get("limit", 180)))
+            limit = float(case.asked.get("limit", request.get("limit", LIMIT)))
+            found = apart(case.answer, scratch, limit)
             found["seconds"] = round(time.monotonic() - begin, 2)
             answers["cases"][name] = found
             print(f"{name}: {found.get('error', 'done')[:200]}", file=sys.stderr, flush=True)

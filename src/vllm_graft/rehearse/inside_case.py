@@ -121,7 +121,12 @@ class Case:
         else:
             found = inside_asserts.demanded(configuration, error)
         supplied = self.found.setdefault("supplied", {})
-        new = [(one, value) for one, value in found if one.dotted not in supplied]
+        new = [
+            (place, value)
+            for one, value in found
+            for place in inside_supply.places(configuration, one)
+            if place.dotted not in supplied
+        ][: len(found)]
         for one, value in new:
             supplied[one.dotted] = value
             inside_supply.put(configuration, one, value)

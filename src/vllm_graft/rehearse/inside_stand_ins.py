@@ -8,6 +8,7 @@ import importlib.abc
 import importlib.machinery
 import linecache
 import os
+import re
 import sys
 import types
 from typing import Any, ClassVar
@@ -220,15 +221,22 @@ def flash_attention() -> None:
 
 
 def other_runner(error: BaseException) -> bool:
-    """Choose vLLM's newer model runner where the older one refuses a model; tell whether that is new.
+    """Let a model be made that one of vLLM's model runners refuses; tell whether that is new.
 
-    Source: vllm 0.30.0, config/vllm.py: "Model Runner V1 does not support".
+    No runner is started here.
+    Source: vllm 0.30.0, config/vllm.py: "Model Runner V1 does not support", "Model Runner V2 requires Triton".
     """
-    refused = "Model Runner V1 does not support" in str(error) or "the V2 model runner" in str(
-        error
+    from vllm.config import VllmConfig
+
+    refused = re.search(
+        r"Model Runner V\d (does not support|requires)|the V2 model runner", str(error)
     )
-    if not refused or os.environ.get("VLLM_USE_V2_MODEL_RUNNER") == "1":
+    if refused is None or "model runner" in used:
         return False
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"
-    use("the V2 model runner")
+    for version in ("v1", "v2"):
+        name = f"_validate_{version}_model_runner"
+        if hasattr(VllmConfig, name):
+            setattr(VllmConfig, name, lambda _self: None)
+    use("model runner")
     return True

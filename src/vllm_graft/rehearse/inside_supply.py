@@ -53,6 +53,7 @@ TOWER: Mapping[str, Any] = {
 LANGUAGE: Mapping[str, Any] = {
     **PLAIN,
     "architectures": ["LlamaForCausalLM"],
+    "dtype": "bfloat16",
     "model_type": "llama",
 }
 
@@ -65,7 +66,9 @@ USUAL: tuple[tuple[str, Any], ...] = (
     ),
     (r"_conf(ig)?$", {}),
     (r"^rope_(parameters|scaling)$", {"rope_type": "default", "rope_theta": 10000.0}),
-    (r"^(auto_map|quantization_config|sliding_window|q_lora_rank)$", None),
+    (r"^(auto_map|quantization_config)$", None),
+    (r"layers?_ids$", [0]),
+    (r"^q_lora_rank$", 256),
     (r"^kv_lora_rank$", 512),
     (r"^qk_rope_head_dim$", 64),
     (r"^(qk_nope_|v_)head_dim$", 128),
@@ -210,6 +213,17 @@ def of_dataclass(name: str, module: Any) -> dict[str, Any] | None:
                 made: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(found())))
                 return made
     return None
+
+
+def places(configuration: dict[str, Any], found: Lack) -> Iterator[Lack]:
+    """Give where a value may have to be: where it was read, then elsewhere, should that not help.
+
+    Some models hand their part's configuration on under another one's name.
+    """
+    yield found
+    for path in ((), *(path for path, _ in inner(configuration))):
+        if path != found.path:
+            yield Lack(path, found.name)
 
 
 def section_of(configuration: dict[str, Any], path: Path) -> dict[str, Any]:
