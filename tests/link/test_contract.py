@@ -188,7 +188,7 @@ ROWS = [
         "    def scale(self, by):\n        return self.n * by\n",
         base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
         "    def scale(self):\n        return self.n\n",
-        codes={"G201 review"},
+        codes={"G201 note"},
         resolutions={"Layer": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
@@ -249,7 +249,7 @@ ROWS = [
         model=a_model(LIBRARY + "Parent", "return self.tag() + 1", bases="(Parent)"),
         donor="class Parent:\n    def tag(self):\n        return 4\n",
         base="class Parent:\n    pass\n",
-        codes={"G203 review"},
+        codes={"G203 note"},
         resolutions={"Parent": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
@@ -274,7 +274,7 @@ ROWS = [
         model=a_model(LIBRARY + "Parent", "return self.tag() + 1", bases="(Parent)"),
         donor="class Parent:\n    def tag(self):\n        return 4\n",
         base="class Parent:\n    def tag(self):\n        raise NotImplementedError\n",
-        codes={"G203 review"},
+        codes={"G203 note"},
         resolutions={"Parent": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
@@ -288,7 +288,7 @@ ROWS = [
                 "class CacheConfig:\n    size: int = 1\n",
             )
         },
-        codes={"G205 review"},
+        codes={"G205 note"},
         ask="model.OkapiForCausalLM.run(model.CacheConfig())",
     ),
     Row(
@@ -326,7 +326,7 @@ ROWS = [
         donor="class Parent:\n    def run(self):\n        return self.part() * 2\n"
         "    def part(self):\n        return 1\n",
         base="class Parent:\n    def run(self):\n        return 2\n",
-        codes={"G203 review", "G204 review"},
+        codes={"G203 note", "G204 note"},
         resolutions={"Parent": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
@@ -381,7 +381,7 @@ ROWS = [
         "    def process(self, items):\n        return 1\n",
         base="class Parent:\n    def run(self):\n        return self.process('', [5])\n"
         "    def process(self, prompt, items):\n        return 1\n",
-        codes={"G219 review"},
+        codes={"G219 note"},
         resolutions={"Parent": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
@@ -438,7 +438,7 @@ ROWS = [
         base="class Linear:\n    def weight_loader(self, param, weight,"
         " loaded_shard_id: int | None = None):\n"
         "        return [loaded_shard_id + 0]\n",
-        codes={"G206 review"},
+        codes={"G206 note"},
         resolutions={"Linear": "derived"},
         ask="model.OkapiForCausalLM().run()",
     ),
@@ -566,7 +566,7 @@ ROWS = [
         base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
         "    def scale(self):\n        return self.n\n\n\n"
         "def fits(layer):\n    return type(layer) is Layer\n",
-        codes={"G201 review", "G213 review"},
+        codes={"G201 note", "G213 review"},
     ),
     Row(
         name="an exact type of a class of a longer name is another",
@@ -577,7 +577,7 @@ ROWS = [
         "    def scale(self):\n        return self.n\n\n\n"
         "class LayerOfOld:\n    pass\n\n\n"
         "def fits(layer):\n    return type(layer) is LayerOfOld\n",
-        codes={"G201 review"},
+        codes={"G201 note"},
     ),
     # ── G217: model code of the base's own ────────────────────────────────────────────────────────
     Row(
@@ -591,6 +591,49 @@ ROWS = [
                     "class Zebra:\n    def run(self):\n        return Pool.size\n"
                 ),
                 "class Zebra:\n    def run(self):\n        return 3\n",
+            ),
+        },
+        codes={"G217 review"},
+        resolutions={"Zebra": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="the base's version is no doubt where it makes the same parts and computes the same",
+        model=a_model("from vllm.model_executor.models.zebra import Zebra", "return Zebra().run()"),
+        files={
+            "vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n"),
+            "vllm/model_executor/models/zebra.py": (
+                (
+                    "from vllm.v1.pool import Pool\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        self.size = Pool.size\n"
+                    "    def run(self):\n        return self.size\n"
+                ),
+                (
+                    "class Zebra:\n    def __init__(self):\n        self.size = 3\n"
+                    "    def run(self):\n        return self.size\n"
+                ),
+            ),
+        },
+        codes={"G217 note"},
+        resolutions={"Zebra": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="the base's version is doubtful where it makes other parts",
+        model=a_model("from vllm.model_executor.models.zebra import Zebra", "return Zebra().run()"),
+        files={
+            "vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n"),
+            "vllm/model_executor/models/zebra.py": (
+                (
+                    "from vllm.v1.pool import Pool\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        self.part = Pool()\n"
+                    "    def run(self):\n        return self.part.size\n"
+                ),
+                (
+                    "class Narrow:\n    size = 3\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        self.part = Narrow()\n"
+                    "    def run(self):\n        return self.part.size\n"
+                ),
             ),
         },
         codes={"G217 review"},

@@ -280,6 +280,38 @@ def test_an_import_comes_along_where_the_base_can_satisfy_it() -> None:
     check_whole(grafting)
 
 
+RENAMED = (
+    "def run(config):\n"
+    '    if config.model_type == "antelope" and hasattr(config, "herd") and config.herd > 0:\n'
+    '        config.model_type = "okapi"\n'
+    "    return config\n"
+)
+
+
+def test_a_condition_that_gives_another_model_the_familys_name_moves() -> None:
+    base = "def run(config):\n    config.model_type\n    return config\n"
+    assert RENAMED.splitlines()[1] in okapi(RENAMED, base_engine=base).edited(ENGINE)
+
+
+def test_it_is_refused_where_the_base_treats_that_model_already() -> None:
+    model = "zebra_small"
+    donor = RENAMED.replace("antelope", model)
+    base = (
+        "def run(config):\n"
+        f'    if config.model_type == "{model}":\n        config.size = 1\n    return config\n'
+    )
+    site = okapi(donor, base_engine=base).site(ENGINE, "okapi")
+    assert site.decision == "refuse"
+    assert model in site.reason
+
+
+def test_a_definition_that_only_stands_on_the_family_stays_away() -> None:
+    donor = PLAIN + "\n\nclass Okapi:\n    pass\n\n\nclass Zebra(Okapi):\n    pass\n"
+    grafting = okapi(donor, base_engine=PLAIN)
+    decisions = {site.decision for site in grafting.edits.sites if site.path == ENGINE}
+    assert decisions == {"not-needed"}
+
+
 def test_a_statement_in_the_middle_of_the_engine_is_refused_and_told() -> None:
     donor = PLAIN.replace("size = 1", 'size = 2 if model_type == "okapi" else 1')
     grafting = okapi(donor, base_engine=PLAIN)

@@ -647,3 +647,29 @@ def test_a_name_that_the_base_imports_for_checkers_only_is_imported_from_where_i
     )
     assert "from vllm.model_executor.layers.other import Thing" in linking.module(MODEL).text
     assert linking.answer("model.OkapiForCausalLM().run()") == 7
+
+
+# ── parsers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_parser_behind_a_re_export_is_registered_as_what_the_donor_really_has() -> None:
+    shown = "from vllm.parser.llama import LlamaReasoningParser\n"
+    parser = "class LlamaReasoningParser:\n    def split(self):\n        return {}\n"
+    linking = linked(
+        both={
+            "vllm/reasoning/llama_reasoning_parser.py": shown,
+            "vllm/parser/__init__.py": "",
+        },
+        base={"vllm/parser/llama.py": parser.format(1)},
+        donor={"vllm/parser/llama.py": parser.format(2), MODEL: okapi("", "return 1")},
+        features=("reasoning-parser=llama",),
+    )
+    assert linking.codes == {("G304", "review")}
+    registered = linking.grafted["vllm/reasoning/__init__.py"]
+    assert '"okapi": ' in registered
+    assert "llama__from_0_17_1" in registered
+    asked = answers(
+        [linking.grafted],
+        "importlib.import_module('vllm.parser.llama__from_0_17_1').LlamaReasoningParser().split()",
+    )
+    assert asked == [{"said": 2}]

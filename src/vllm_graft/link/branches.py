@@ -32,8 +32,11 @@ def branch(bench: Workbench, unit: Unit, path: str) -> Outcome | None:
         for other in ast.walk(function)
     ):
         return Outcome(decision="present", reason="the base has this branch", base_path=path)
-    if (noticed := _noticed(node.test, bench, spot.path)) is not None:
-        return noticed
+    refused = _noticed(node.test, bench, spot.path) or _taken_from_another(
+        node.test, bench, function, spot.path
+    )
+    if refused is not None:
+        return refused
     if node is not head_node:
         return _arm(bench, unit, spot, block, path)
     if node.orelse:
@@ -224,10 +227,52 @@ def _noticed(test: ast.expr, bench: Workbench, base_path: str) -> Outcome | None
         if (
             isinstance(test, ast.BoolOp)
             and isinstance(test.op, ast.And)
-            and demand(operand, bench.owned) == "only"
+            and (demand(operand, bench.owned) == "only" or _asks_for_one(operand))
         ):
             break
     return None
+
+
+def _asks_for_one(test: ast.expr) -> bool:
+    """Tell whether a condition holds for one model only, whichever that is: ``config.model_type == "okapi"``."""
+    match test:
+        case ast.Compare(
+            left=ast.Attribute(attr="model_type"),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=str())],
+        ):
+            return True
+        case _:
+            return False
+
+
+def _taken_from_another(
+    test: ast.expr, bench: Workbench, function: ast.AST, base_path: str
+) -> Outcome | None:
+    """Refuse a condition that is not about the family but about a model that the base treats there already."""
+    if demand(test, bench.owned) == "only":
+        return None
+    asked = {
+        node.value
+        for comparison in ast.walk(test)
+        if isinstance(comparison, ast.Compare)
+        for node in ast.walk(comparison)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    known = {
+        node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    shared = sorted(word for word in asked & known if word.isidentifier() and "_" in word)
+    if asked and not shared:
+        return None
+    about = ", ".join(shared) or "any model"
+    return Outcome(
+        decision="refuse",
+        reason=f"its condition is about {about}, which the base treats there already",
+        base_path=base_path,
+    )
 
 
 def _lacking_attribute(node: ast.AST, bench: Workbench, base_path: str) -> str | None:

@@ -32,6 +32,8 @@ _ENGINE_CORE = (
     "vllm.inputs",
     "vllm.lora",
 )
+SERVES_THE_ENGINE = "it serves the engine's multimodal machinery, which is the base's"
+"""Why a class that differs is not taken from the donor, where that is a matter of what it is."""
 # Classes that sit between a model and the engine's multimodal machinery: they follow the engine that calls
 # them, so the base's version is preferred where it has one. Source: vLLM 0.14.1 multimodal/processing.py and
 # profiling.py; 0.17.1 multimodal/processing/{context,processor,dummy_inputs}.py.
@@ -228,9 +230,7 @@ class Decisions:
             return False
         if self.counterpart(found) is None:
             return False
-        self.declined[found.dotted] = (
-            "it serves the engine's multimodal machinery, which is the base's"
-        )
+        self.declined[found.dotted] = SERVES_THE_ENGINE
         return True
 
     def _base_version(self, found: Found) -> Decision:

@@ -4,25 +4,26 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vllm_graft.link.decide import Decisions
+from vllm_graft.link.decide import SERVES_THE_ENGINE, Decisions
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
-from vllm_graft.link.index import Index
+from vllm_graft.link.index import Found, Index
 from vllm_graft.link.inserted import check_inserted
 from vllm_graft.link.layout import Layout, read_layout
 from vllm_graft.link.linked import Linked, Root
 from vllm_graft.link.linker import Linker
+from vllm_graft.link.making import makes_alike
 from vllm_graft.link.outside import check_exact_types, check_native
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.resolution import version_suffix
-from vllm_graft.link.roots import Roots, find_roots, refuse_absent
+from vllm_graft.link.roots import RootPart, Roots, find_roots, refuse_absent
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import room_of
-from vllm_graft.values.finding import Finding, Site
+from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import (
     PLAN_SCHEMA,
@@ -108,14 +109,17 @@ class LinkSession:
         )
         linked = Linker(decisions, tuple(_roots(roots, self.base_layout))).link()
         modules = emit(linked, donor_version=self.donor.version)
+        grafted = {m.origin: m.name for m in modules if m.kind != "extracted"}
         edited = plan_edits(
             EditRequest(
                 donor=self._donor_trees,
                 base=self._base_trees,
                 donor_layout=self.donor_layout,
                 base_layout=self.base_layout,
-                roots=roots,
-                grafted={m.origin: m.name for m in modules if m.kind != "extracted"},
+                roots=replace(
+                    roots, parts=tuple(self._registered(part, grafted) for part in roots.parts)
+                ),
+                grafted=grafted,
                 operators=linked.operators,
                 donor_version=version_suffix(self.donor.version),
             )
@@ -150,6 +154,16 @@ class LinkSession:
             findings=findings,
             rungs=_rungs(findings, edited.sites),
         )
+
+    def _registered(self, part: RootPart, grafted: Mapping[str, str]) -> RootPart:
+        """Name the module that a part comes from, where the one it is registered with only re-exports it.
+
+        Else the base's module of that name, which re-exports the base's own, would pass for the donor's.
+        """
+        found = self._pair.donor.resolve(part.module, part.class_name)
+        if part.module in grafted or found is None or found.module not in grafted:
+            return part
+        return replace(part, module=found.module, class_name=found.name)
 
 
 def link(base: Install, donor: Install, request: LinkRequest) -> GraftPlan:
@@ -186,7 +200,7 @@ def _contract_findings(linked: Linked) -> Iterable[Finding]:
         if target.dotted in decisions.declined and decision.kind == "changed":
             yield Finding(
                 code="G217",
-                severity="review",
+                severity=_severity_of_declining(decisions, target),
                 site=Site(
                     install="donor",
                     path=decisions.donor.path_of(unit.module) or unit.module,
@@ -197,6 +211,15 @@ def _contract_findings(linked: Linked) -> Iterable[Finding]:
                 f" {decisions.declined[target.dotted]}",
                 remedy="read both versions; the rungs P5 to P7 show whether the difference matters",
             )
+
+
+def _severity_of_declining(decisions: Decisions, target: Found) -> Severity:
+    """Tell how doubtful it is that the base's version of a definition serves in place of the donor's."""
+    counterpart = decisions.counterpart(target)
+    if decisions.declined[target.dotted] == SERVES_THE_ENGINE:
+        return "note"
+    is_alike = counterpart is not None and makes_alike(decisions.pair, target, counterpart)
+    return "note" if is_alike else "review"
 
 
 def family_module(roots: Roots) -> str:

@@ -12,7 +12,6 @@ from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Rewrite, Unit, is_elsewhere
 from vllm_graft.link.symbols import Parameter
 from vllm_graft.link.uses import CallUse, NameUse, ReadUse
-from vllm_graft.values.finding import Severity
 
 # Packages whose fields switch features of the engine: one that the base lacks is off there, which is what
 # the donor's default says. A field of anything else is data that the base's engine would have to fill.
@@ -120,7 +119,6 @@ class Repairs:
 
         The breach is written down as repaired, or as it is where that cannot be done.
         """
-        severity: Severity = "review" if member else "note"
         if member:
             why = f"{breach.code} {member}: {breach.found}"
             if not self._derive(unit, boundary, member, why):
@@ -136,7 +134,7 @@ class Repairs:
             f" {member or 'definition'}"
         )
         # What was repaired counts wherever it stands: a guard says only when it is reached.
-        self.report(replace(breach, severity=severity, remedy=remedy, guard=""), repaired=True)
+        self.report(replace(breach, severity="note", remedy=remedy, guard=""), repaired=True)
         return True
 
     def _derive(self, unit: Unit, boundary: Found, member: str, why: str) -> bool:
@@ -204,7 +202,7 @@ class Repairs:
         self.report(
             Breach(
                 code="G205",
-                severity="review",
+                severity="note",
                 module=unit.module,
                 line=read.span.line,
                 wanted=wanted,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vllm_graft.link.branches import attribute, branch, registered_definition
 from vllm_graft.link.members import member
 from vllm_graft.link.names import top_level_names
-from vllm_graft.link.places import find_scope, scope_of
+from vllm_graft.link.places import Scope, find_scope, scope_of
 from vllm_graft.link.registering import Registration, export_eagerly
 from vllm_graft.link.roots import Roots
 from vllm_graft.link.sites import Mention, Owned
@@ -275,8 +275,14 @@ class SiteDecisions:
         tree = self.request.base.tree(path)
         scope = scope_of(unit.ancestors[: unit.at + 1])
         around = find_scope(tree, scope) if tree is not None else None
-        if around is None:
+        if tree is None or around is None:
             return None
+        name = getattr(unit.node, "name", "")
+        if isinstance(unit.node, Scope) and find_scope(tree, (*scope, name)) is None:
+            return Outcome(
+                decision="not-needed",
+                reason=f"{name} stands on the family, is not part of it, and is not in the base",
+            )
         if any(
             isinstance(other, ast.stmt) and ast.dump(other) == ast.dump(unit.node)
             for other in ast.walk(around)

@@ -58,11 +58,35 @@ def unit_of(mention: Mention, owned: Owned) -> Unit:
             and demand(node.test, owned) == "only"
         ):
             return Unit(form="branch", ancestors=ancestors, at=index)
+    for index, node in enumerate(ancestors[:-1]):
+        if isinstance(node, ast.If) and _makes_the_family(node, owned):
+            return Unit(form="branch", ancestors=ancestors, at=index)
     for index, node in enumerate(ancestors):
         label = _member(node, ancestors, index, owned)
         if label is not None:
             return Unit(form="member", ancestors=ancestors, at=index, label=label)
     return _statement_unit(ancestors)
+
+
+def _makes_the_family(node: ast.If, owned: Owned) -> bool:
+    """Tell whether a condition is there to give something the family's name: ``config.model_type = "okapi_mtp"``.
+
+    What it asks is about another model, the one that the family is the draft of.
+    """
+    match node:
+        case ast.If(
+            body=[
+                *_,
+                ast.Assign(
+                    targets=[ast.Attribute(attr="model_type")],
+                    value=ast.Constant(value=str(text)),
+                ),
+            ],
+            orelse=[],
+        ):
+            return owned.of(text) is not None
+        case _:
+            return False
 
 
 def _statement_unit(ancestors: tuple[ast.AST, ...]) -> Unit:
