@@ -372,9 +372,11 @@ def _drafts(
     added = [name for rule in fired for name in rule.architectures if name not in known]
     if not added:
         asked = ", ".join(model.architecture for model in models)
-        message = f"the donor has no MTP draft for {asked}"
         raise RequestError(
-            message, remedy="Leave the feature mtp out, or use a newer donor.", code="E201"
+            f"nothing in the donor makes an MTP draft of {asked}",
+            remedy="Drafts are chosen by the checkpoint's model type: give the model's folder with --model. If"
+            " that finds none either, leave the feature mtp out, or use a newer donor.",
+            code="E201",
         )
     for name in dict.fromkeys(added):
         yield _root(layout.by_architecture[name], "feature mtp")
