@@ -142,6 +142,7 @@ class Asking:
         if layers:
             # A multi-token head is in the checkpoint as the layer behind the last.
             yield Renaming("model.layers.0.", f"model.layers.{layers}.")
+            yield Renaming("model.", f"model.layers.{layers}.")
 
     def partings(self, name: str, parameter: Any) -> Iterator[list[tuple[str, list[int]]]]:
         """Give the ways in which a parameter may be several tensors of a checkpoint, the likeliest first."""
@@ -177,6 +178,8 @@ class Asking:
             "kv_proj": (["k_proj", "v_proj"],),
             "fused_qkv_a_proj": (["q_a_proj", "kv_a_proj_with_mqa"],),
             "in_proj": (["in_proj_x", "in_proj_z"],),
+            "conv1d": (["q_conv1d", "k_conv1d", "v_conv1d"],),
+            "wk_weights_proj": (["wk", "weights_proj"],),
         }
         yield from (list(one) for one in known.get(last, ()))
 

@@ -3,6 +3,7 @@
 """Values that a failed check of a model's code asks for."""
 
 import ast
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,17 @@ def demanded(configuration: dict[str, Any], error: BaseException) -> list[tuple[
             known = section_of(configuration, path)
             found.append((Lack(path, name), usual(name, known) if value is USUAL else value))
     return found
+
+
+def cause(error: BaseException) -> BaseException:
+    """Give the error that pydantic wraps when a check of a configuration class fails, with its own traceback."""
+    listed = getattr(error, "errors", None)
+    with contextlib.suppress(Exception):
+        for one in listed() if callable(listed) else ():
+            inner = one.get("ctx", {}).get("error")
+            if isinstance(inner, BaseException):
+                return inner
+    return error
 
 
 USUAL = object()
@@ -87,10 +99,18 @@ def wanted(
         case ast.Compare(left=left, ops=[how], comparators=[ast.Constant(value=value)]):
             for owner, name in read(left, names):
                 yield from ((owner, name, one) for one in compared(how, value, holds=holds))
+        case ast.Name(id=local) if local in names and asks_whether_there_is(names[local]):
+            yield from ((owner, name, USUAL) for owner, name in read(names[local], names) if holds)
         case ast.expr():
-            yield from ((owner, name, holds) for owner, name in read(check, names))
+            value = USUAL if holds and asks_whether_there_is(check) else holds
+            yield from ((owner, name, value) for owner, name in read(check, names))
         case _:
             pass
+
+
+def asks_whether_there_is(node: ast.expr) -> bool:
+    """Tell whether an expression is a call of ``hasattr``."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "hasattr"
 
 
 def compared(how: ast.cmpop, value: Any, *, holds: bool) -> Iterator[Any]:
@@ -118,6 +138,8 @@ def read(node: ast.expr, names: dict[str, ast.expr]) -> Iterator[tuple[str, str]
         case ast.Attribute(value=owner, attr=name):
             yield ast.unparse(owner), name
         case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *_]):
+            yield ast.unparse(owner), name
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
             yield ast.unparse(owner), name
         case ast.Name(id=local) if local in names and not isinstance(names[local], ast.Name):
             yield from read(names[local], names)

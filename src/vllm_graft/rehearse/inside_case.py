@@ -89,7 +89,7 @@ class Case:
             self.found["kind"] = type(error).__name__
             self.found["error"] = f"{type(error).__name__}: {error}"
             self.found["traceback"] = traceback.format_exc()
-            self.found["where"] = last_of_the_tree(error)
+            self.found["where"] = last_of_the_tree(inside_asserts.cause(error))
         if inside_stand_ins.used:
             self.found["stand_ins"] = list(inside_stand_ins.used)
         return self.found
@@ -113,6 +113,7 @@ class Case:
             return True
         configuration = self.found["configuration"]
         module = inside_config.module_of(self.asked["architecture"])
+        error = inside_asserts.cause(error)
         lacking = inside_supply.lack(configuration, error)
         found: list[tuple[inside_supply.Lack, Any]] = []
         if lacking is not None:
@@ -121,6 +122,14 @@ class Case:
         else:
             found = inside_asserts.demanded(configuration, error)
         supplied = self.found.setdefault("supplied", {})
+        wrong = inside_supply.wrong_kind(error, supplied)
+        if wrong is not None:
+            name, value = wrong
+            *path, last = name.split(".")
+            supplied[name] = value
+            inside_supply.put(configuration, inside_supply.Lack(tuple(path), last), value)
+            (folder / "config.json").write_text(json.dumps(configuration, indent=1))
+            return True
         new = [
             (place, value)
             for one, value in found

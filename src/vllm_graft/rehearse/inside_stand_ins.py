@@ -136,6 +136,7 @@ def install() -> None:
 
     sys.meta_path.append(Absentees())
     flash_attention()
+    kernels()
     platform = type(current_platform)
     original = platform.get_attn_backend_cls
 
@@ -240,3 +241,19 @@ def other_runner(error: BaseException) -> bool:
             setattr(VllmConfig, name, lambda _self: None)
     use("model runner")
     return True
+
+
+def kernels() -> None:
+    """Let files of kernels be imported: what vLLM puts in the place of Triton is made a little more patient.
+
+    Source: vllm 0.20.2, triton_utils/allocation.py sets an allocator, layers/mhc.py decorates with tilelang.
+    """
+    from vllm.triton_utils import importing
+    from vllm.utils import import_utils
+
+    def allocator(*_given: Any) -> None:
+        use("triton")
+
+    importing.TritonPlaceholder.set_allocator = staticmethod(allocator)
+    if hasattr(import_utils, "has_tilelang"):
+        import_utils.has_tilelang = lambda: True

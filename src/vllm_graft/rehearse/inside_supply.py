@@ -172,6 +172,36 @@ def nothing_there(configuration: dict[str, Any], error: BaseException) -> Iterat
                 yield Lack(path_of(configuration, found), name)
 
 
+KINDS: tuple[tuple[str, Any], ...] = (
+    (
+        r"object of type '(int|bool)' has no len|'(int|bool)' object is not (iterable|subscriptable)",
+        [0],
+    ),
+    (
+        r"must be a mapping, not (int|bool)|'(int|bool)' object has no attribute '(get|items|keys)'",
+        {},
+    ),
+)
+"""What an error says of a value that is of the wrong kind, and one of the right kind."""
+
+
+def wrong_kind(error: BaseException, supplied: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Tell which supplied value is of the wrong kind, and give one of another; None: none is."""
+    trace, lines = error.__traceback__, []
+    while trace is not None:
+        lines.append(linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    for pattern, value in KINDS:
+        if not re.search(pattern, str(error)):
+            continue
+        for line in reversed(lines):
+            for name, known in supplied.items():
+                last = name.rpartition(".")[2]
+                if isinstance(known, int) and re.search(rf"\b{re.escape(last)}\b", line):
+                    return name, [known] * 4 if value == [0] else dict(value)
+    return None
+
+
 def value_of(dotted: str, names: Mapping[str, Any]) -> Any:
     """Give what a dotted name is in a frame; None where it is nothing."""
     first, *rest = dotted.split(".")
