@@ -251,12 +251,16 @@ def job(name: str, *, perturbed: bool = False) -> dict[str, Any]:
 
 
 def serve(
-    tree: Path, names: Sequence[str], *, perturbed: Sequence[str] = (), log: Path | None = None
+    tree: Path,
+    names: Sequence[str],
+    *,
+    perturbed: Sequence[str] = (),
+    known: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Serve these models with the vLLM of one tree, all in one child.
 
     A job that failed is asked again in a child of its own, so that no failure is another job's doing; but not
-    where vLLM refused it outright. What an untouched release says is kept: the same question has the same answer.
+    where vLLM refused it outright, or for the reason in ``known``. What an untouched release says is kept: the same question has the same answer.
     """
     jobs = [job(name) for name in names] + [job(name, perturbed=True) for name in perturbed]
     places = {request["name"]: environments.kept_answer(tree, request) for request in jobs}
@@ -266,7 +270,7 @@ def serve(
         if place is not None and place.exists()
     }
     asked = [request for request in jobs if request["name"] not in answers]
-    answers |= _serve(tree, asked, log) if asked else {}
+    answers |= _serve(tree, asked, known or {}) if asked else {}
     for request in asked:
         place, answer = places[request["name"]], answers.get(request["name"])
         if place is not None and answer is not None:
@@ -275,11 +279,12 @@ def serve(
     return answers
 
 
-def _serve(tree: Path, jobs: Sequence[dict[str, Any]], log: Path | None) -> dict[str, Any]:
-    answers = ask_inside(tree, "inside_tokens.py", jobs, timeout=240 * len(jobs), log=log)
+def _serve(tree: Path, jobs: Sequence[dict[str, Any]], known: Mapping[str, str]) -> dict[str, Any]:
+    answers = ask_inside(tree, "inside_tokens.py", jobs, timeout=240 * len(jobs))
     for index, request in enumerate(jobs):
         name = request["name"]
         error = answers.get(name, {"error": "no answer"}).get("error", "")
-        if error and not error.startswith(REFUSALS) and (index > 0 or name not in answers):
+        is_known = error.startswith(REFUSALS) or (name in known and known[name] in error)
+        if error and not is_known and (index > 0 or name not in answers):
             answers |= ask_inside(tree, "inside_tokens.py", [request], timeout=300)
     return answers

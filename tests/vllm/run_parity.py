@@ -31,11 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--grafted", required=True)
     parser.add_argument("--arch", action="append", required=True, choices=sorted(EVERY))
     parser.add_argument("--control", action="store_true", help="also serve with one layer spoilt")
-    parser.add_argument("--log", type=Path, help="keep what the grafted tree's child says")
     asked = parser.parse_args(argv)
     spoilt = asked.arch if asked.control else []
     donor = serve(folder_of(asked.donor), asked.arch)
-    grafted = serve(folder_of(asked.grafted), asked.arch, perturbed=spoilt, log=asked.log)
+    grafted = serve(folder_of(asked.grafted), asked.arch, perturbed=spoilt)
     status = 0
     for name in asked.arch:
         try:
