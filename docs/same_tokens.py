@@ -19,7 +19,8 @@ MATRICES = {
     "tokens": (
         "New architectures",
         (
-            "Every architecture that a donor registers and base 0.27.1 does not. The graft is compared with the donor. "
+            "Every architecture that a donor up to 0.31.0 registers and base 0.27.1 does not, from the newest donor, and from the one "
+            "before where that is refused. The graft is compared with the donor. "
             "*not in the donor*: the donor itself cannot serve it on CPU. *not in the base*: the base's engine cannot serve "
             "its kind on CPU, shown on a model that it registers itself. *refused*: the plan is blocked, with the reason."
         ),
