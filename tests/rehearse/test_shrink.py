@@ -251,3 +251,11 @@ def test_what_holds_for_every_decoder(config: dict[str, Any], limits: Limits) ->
         assert set(small["layer_types"]) == set(config["layer_types"])
     if config.get("mlp_only_layers"):
         assert small["mlp_only_layers"]
+
+
+def test_a_list_of_kinds_counts_where_nothing_else_does() -> None:
+    kinds = ["mamba", "moe"] * 8 + ["attention"] + ["mamba", "moe"] * 8
+    small = shrink({"hidden_size": 256, "layers_block_type": kinds, "vocab_size": 1000}).config
+    assert small["layers_block_type"] == kinds[:17]
+    again = shrink(small).config
+    assert again == small

@@ -13,8 +13,9 @@ import sys
 import types
 from typing import Any, ClassVar
 
-LIBRARIES = ("torchaudio", "kaldi_native_fbank", "tilelang", "timm", "librosa", "soundfile")
-"""Libraries of processors and of CUDA kernels: model files import them, classes are made without them."""
+LIBRARIES = ("torchaudio", "kaldi_native_fbank", "tilelang", "timm")
+"""Libraries of processors and of CUDA kernels: model files import them, classes are made without them. None that
+others ask for before they use it: they would find it."""
 
 used: list[str] = []
 """The stand-ins that this case has used."""
@@ -137,6 +138,7 @@ def install() -> None:
     sys.meta_path.append(Absentees())
     flash_attention()
     kernels()
+    experts()
     platform = type(current_platform)
     original = platform.get_attn_backend_cls
 
@@ -257,3 +259,28 @@ def kernels() -> None:
     importing.TritonPlaceholder.set_allocator = staticmethod(allocator)
     if hasattr(import_utils, "has_tilelang"):
         import_utils.has_tilelang = lambda: True
+
+
+def experts() -> None:
+    """Let mixtures of experts be made whose kernel this platform does not have.
+
+    Source: vllm 0.27.1 to 0.31.0, fused_moe/oracle/unquantized.py: "No Unquantized MoE backend supports the
+    deployment configuration".
+    """
+    package = "vllm.model_executor.layers.fused_moe"
+    try:
+        oracle = importlib.import_module(f"{package}.oracle.unquantized")
+        original = oracle.select_unquantized_moe_backend
+    except (ImportError, AttributeError):
+        return
+
+    def chosen(*given: Any, **named: Any) -> Any:
+        try:
+            return original(*given, **named)
+        except (NotImplementedError, ValueError) as error:
+            use(f"kernel for experts: {error}")
+            return oracle.UnquantizedMoeBackend.CPU, None
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "select_unquantized_moe_backend", None) is original:
+            module.select_unquantized_moe_backend = chosen

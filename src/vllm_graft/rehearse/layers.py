@@ -43,9 +43,8 @@ NOT_BY_LAYER = re.compile(
 """Lists that are not about layers, however long they are."""
 
 
-def layers_to_keep(section: Section, key: str) -> int:
-    """Give how many of the layers that ``key`` counts stay."""
-    depth: int = section.values[key]
+def layers_to_keep(section: Section, depth: int) -> int:
+    """Give how many of so many layers stay."""
     if section.tower:
         named = [len(value) for value in number_lists(section.values, depth).values() if value]
         return min(depth, max([LEAST, *(n + 1 for n in named)]))

@@ -37,6 +37,8 @@ DEPTH = (
 GPT-2, ``depth`` Qwen2-VL's tower, ``layers`` DeepSeek-VL2's, ``encoder_layers`` Whisper, ``num_blocks`` the
 conformer of Phi-4 multimodal)."""
 
+KINDS_OF_LAYERS = ("layers_block_type", "layer_types")
+
 HEADS = (
     "num_attention_heads",
     "n_head",
@@ -98,9 +100,17 @@ class Section:
     values: Config
 
     @property
-    def depths(self) -> tuple[str, ...]:
-        """The keys that hold its number of layers."""
-        return tuple(key for key in DEPTH if count(self.values.get(key)))
+    def depths(self) -> dict[str, int]:
+        """Its numbers of layers, by the keys that hold them.
+
+        A list of layers' kinds stands for its own length where nothing else counts them.
+        Source: transformers 5.17 writes no ``num_hidden_layers`` for Nemotron-H, which it reads.
+        """
+        counted = {key: self.values[key] for key in DEPTH if count(self.values.get(key))}
+        if counted:
+            return counted
+        listed = ((key, self.values.get(key)) for key in KINDS_OF_LAYERS)
+        return {key: len(value) for key, value in listed if is_list(value) and value}
 
     @property
     def heads(self) -> str | None:

@@ -95,7 +95,7 @@ def shrink(config: Config, limits: Limits | None = None) -> Shrunken:
     steps: dict[Path, _Step] = {}
     depths: dict[Path, dict[int, int]] = {}
     for section in found:
-        own = {section.values[k]: layers.layers_to_keep(section, k) for k in section.depths}
+        own = {n: layers.layers_to_keep(section, n) for n in section.depths.values()}
         depths[section.path] = own or (depths[section.path[:-1]] if section.path else {})
     towers = [n for s in found if s.tower and s.depths for n in depths[s.path].values()]
     for section in found:
@@ -198,7 +198,7 @@ class _Step:
         """Count layers, and what is counted in layers."""
         if MTP.search(key) and count(value):
             return min(value, 1), "one multi-token head"
-        if key in self.section.depths:
+        if key in self.section.depths and count(value):
             return self.depths[value], "layers of each kind"
         if FEATURE_LAYER.search(key) and self.tower_depth:
             return _within(value, self.tower_depth), "a layer that the tower still has"
