@@ -12,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -53,6 +54,8 @@ FORKED_MODULES = (
 SAID = 3000
 LIMIT = 180
 """Seconds for a case."""
+MEMORY = 16
+"""GiB of addresses for a case; a process that has imported vLLM has about 4 to begin with."""
 
 
 def without_the_package() -> None:
@@ -112,13 +115,15 @@ def identity(tree: str | None) -> dict[str, Any]:
     }
 
 
-def apart(work: Callable[[], dict[str, Any]], scratch: Path, limit: float) -> dict[str, Any]:
-    """Do work in a fork, within a time limit in seconds, and give its answer, or how it ended."""
+def apart(
+    work: Callable[[], dict[str, Any]], scratch: Path, limit: float, memory: float
+) -> dict[str, Any]:
+    """Do work in a fork, within a limit of seconds and of GiB, and give its answer, or how it ended."""
     answer, said = scratch / "case.json", scratch / "case.log"
     answer.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
-        _as_child(work, answer, said)
+        _as_child(work, answer, said, int(memory * 2**30))
     status, late = _wait(child, limit)
     told = said.read_text(errors="replace")[-SAID:] if said.exists() else ""
     try:
@@ -138,8 +143,10 @@ def apart(work: Callable[[], dict[str, Any]], scratch: Path, limit: float) -> di
     return found
 
 
-def _as_child(work: Callable[[], dict[str, Any]], answer: Path, said: Path) -> None:
+def _as_child(work: Callable[[], dict[str, Any]], answer: Path, said: Path, memory: int) -> None:
     os.setsid()
+    # Too large a model is refused its memory, before the system ends some other process for it.
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     log = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -194,7 +201,8 @@ def main(request_file: Path, answer_file: Path) -> None:
             case = Case(asked={**request.get("all", {}), **asked}, scratch=scratch)
             begin = time.monotonic()
             limit = float(case.asked.get("limit", request.get("limit", LIMIT)))
-            found = apart(case.answer, scratch, limit)
+            memory = float(case.asked.get("memory", request.get("memory", MEMORY)))
+            found = apart(case.answer, scratch, limit, memory)
             found["seconds"] = round(time.monotonic() - begin, 2)
             answers["cases"][name] = found
             print(f"{name}: {found.get('error', 'done')[:200]}", file=sys.stderr, flush=True)
