@@ -33,7 +33,7 @@ STEPS = (
 )
 """In order. ``until`` of a request names the last that is wanted."""
 
-MOST_SUPPLIED = 60
+MOST_TRIES = 80
 
 ENGINE = {
     "max_model_len": 256,
@@ -53,6 +53,7 @@ class Case:
     asked: dict[str, Any]
     scratch: Path
     found: dict[str, Any] = field(default_factory=dict)
+    tries: int = 0
 
     def answer(self) -> dict[str, Any]:
         """Go as far as it goes; keep what was found, and what went wrong where."""
@@ -107,7 +108,8 @@ class Case:
 
     def _supplied(self, error: BaseException, folder: Path) -> bool:
         """Supply what the model's code asked for; tell whether it is worth another try."""
-        if not self.asked.get("supply"):
+        self.tries += 1
+        if not self.asked.get("supply") or self.tries > MOST_TRIES:
             return False
         if self.asked.get("stand_ins") and inside_stand_ins.other_runner(error):
             return True
@@ -122,7 +124,7 @@ class Case:
         else:
             found = inside_asserts.demanded(configuration, error)
         supplied = self.found.setdefault("supplied", {})
-        wrong = inside_supply.wrong_kind(error, supplied)
+        wrong = inside_supply.wrong_kind(error, configuration, supplied)
         if wrong is not None:
             name, value = wrong
             *path, last = name.split(".")
@@ -140,7 +142,7 @@ class Case:
             supplied[one.dotted] = value
             inside_supply.put(configuration, one, value)
         (folder / "config.json").write_text(json.dumps(configuration, indent=1))
-        return bool(new) and len(supplied) <= MOST_SUPPLIED
+        return bool(new)
 
     def _configuration(self) -> Path:
         """Write a model folder with a configuration and no weights."""

@@ -137,6 +137,7 @@ def install() -> None:
 
     sys.meta_path.append(Absentees())
     flash_attention()
+    flash_utilities()
     kernels()
     experts()
     platform = type(current_platform)
@@ -243,6 +244,25 @@ def other_runner(error: BaseException) -> bool:
             setattr(VllmConfig, name, lambda _self: None)
     use("model runner")
     return True
+
+
+def flash_utilities() -> None:
+    """Let files import functions that vLLM defines where it has flash attention only.
+
+    Source: vllm 0.25.1 and 0.30.0, v1/attention/backends/mla/prefill/flash_attn.py.
+    """
+    try:
+        utilities = importlib.import_module("vllm.v1.attention.backends.fa_utils")
+    except ImportError:
+        return
+
+    def absent(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        use(f"flash attention: {name}")
+        return Thing()
+
+    utilities.__dict__.setdefault("__getattr__", absent)
 
 
 def kernels() -> None:

@@ -185,21 +185,40 @@ KINDS: tuple[tuple[str, Any], ...] = (
 """What an error says of a value that is of the wrong kind, and one of the right kind."""
 
 
-def wrong_kind(error: BaseException, supplied: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Tell which supplied value is of the wrong kind, and give one of another; None: none is."""
+def wrong_kind(
+    error: BaseException, configuration: dict[str, Any], supplied: Mapping[str, Any]
+) -> tuple[str, Any] | None:
+    """Tell which supplied value is of the wrong kind or lacks a key, and give a better one; None: none is."""
     trace, lines = error.__traceback__, []
     while trace is not None:
         lines.append(linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
+    last = {name: name.rpartition(".")[2] for name in supplied}
+    named = [
+        name
+        for line in reversed(lines)
+        for name in supplied
+        if re.search(rf"\b{re.escape(last[name])}\b", line)
+    ]
     for pattern, value in KINDS:
-        if not re.search(pattern, str(error)):
-            continue
-        for line in reversed(lines):
-            for name, known in supplied.items():
-                last = name.rpartition(".")[2]
-                if isinstance(known, int) and re.search(rf"\b{re.escape(last)}\b", line):
-                    return name, [known] * 4 if value == [0] else dict(value)
+        if re.search(pattern, str(error)):
+            for name in named:
+                known = supplied[name]
+                if isinstance(known, int):
+                    section = section_of(configuration, tuple(name.split(".")[:-1]))
+                    return name, [known] * layers_of(section) if value == [0] else dict(value)
+    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+        key = error.args[0]
+        for name in named:
+            known = supplied[name]
+            if isinstance(known, dict) and key not in known:
+                return name, {**known, key: usual(key, known)}
     return None
+
+
+def layers_of(section: Mapping[str, Any]) -> int:
+    """Give how many layers a configuration has."""
+    return first_count(section, ("num_hidden_layers", "num_layers", "n_layers", "depth")) or 2
 
 
 def value_of(dotted: str, names: Mapping[str, Any]) -> Any:
@@ -282,7 +301,7 @@ def put(configuration: dict[str, Any], found: Lack, value: Any) -> None:
 def usual(name: str, section: Mapping[str, Any]) -> Any:
     """Give a usual value for a name, from what else the configuration says where that decides it."""
     heads, hidden = first_count(section, HEADS), first_count(section, HIDDEN)
-    layers = first_count(section, ("num_hidden_layers", "num_layers", "n_layers", "depth")) or 2
+    layers = layers_of(section)
     if name == "head_dim" and heads and hidden:
         return hidden // heads
     if name == "first_k_dense_replace" and section.get("mlp_layer_types"):
