@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from coverage_page import coverage_page
 from same_tokens import same_tokens_page
 
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
@@ -238,6 +239,7 @@ PAGES = {
     **{f"{name}.schema.json": schema_page(name) for name in schema_pages()},
     "architecture.md": architecture_page,
     "same-tokens.md": same_tokens_page,
+    "coverage.md": coverage_page,
 }
 
 
