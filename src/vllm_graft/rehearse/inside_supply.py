@@ -94,6 +94,7 @@ USUAL: tuple[tuple[str, Any], ...] = (
     (r"shared_experts?$", 1),
     (r"experts?$|expert_num$", 8),
     (r"(num|n)_\w*dense\w*|first_k_dense", 1),
+    (r"nextn|mtp", 1),
     (r"layers?$|depth$", 2),
     (r"(kv|key_value)_heads$|attention_groups$", 2),
     (r"heads?$", 4),
