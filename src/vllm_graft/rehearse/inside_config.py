@@ -20,6 +20,23 @@ PARTS = (
 )
 """For a part that may be of any kind: one that is common."""
 
+MARKS = (
+    "<image>",
+    "<img>",
+    "</img>",
+    "<IMG_CONTEXT>",
+    "<image_pad>",
+    "<|image|>",
+    "<|image_pad|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|video_pad|>",
+    "<video>",
+    "<audio>",
+    "<|audio|>",
+)
+"""Words for pictures and sound that models look up while they are made."""
+
 WHOLE = 100
 """Weight of a class that the architecture itself asks for."""
 
@@ -108,12 +125,15 @@ def read_again(config_class: Any, values: dict[str, Any]) -> dict[str, Any]:
     written = values.get("text_config")
     if not isinstance(written, dict):
         return values
+    told = 0.0123
     for key in ("text_config", "language_config", "llm_config"):
-        tried = {**values, key: written}
+        rest = {name: one for name, one in values.items() if name != "text_config"}
+        tried = {**rest, key: {**written, "initializer_range": told}}
         with contextlib.suppress(Exception):
-            made = as_mapping(config_class(**{k: v for k, v in tried.items() if k != "model_type"}))
-            if (made.get("text_config") or {}).keys() >= written.keys():
-                return tried
+            made = config_class(**{k: v for k, v in tried.items() if k != "model_type"})
+            part = made.text_config
+            if not isinstance(part, dict) and part.initializer_range == told:
+                return {**rest, key: written}
     return values
 
 
@@ -335,7 +355,7 @@ def write_tokenizer(folder: Path) -> None:
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<|end|>", "<|pad|>"])
+    tokenizer.add_special_tokens(["<|end|>", "<|pad|>", *MARKS])
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
