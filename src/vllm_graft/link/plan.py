@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from vllm_graft.errors import SourceError
 from vllm_graft.link.decide import SERVES_THE_ENGINE, Decisions
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
@@ -22,7 +23,7 @@ from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.resolution import version_suffix
 from vllm_graft.link.roots import RootPart, Roots, find_roots, refuse_absent
 from vllm_graft.link.tables import SourceTrees
-from vllm_graft.link.vllm import room_of
+from vllm_graft.link.vllm import REGISTRY_PATH, room_of
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import (
@@ -93,14 +94,35 @@ class LinkSession:
             features=request.features,
         )
 
+    def refuse_unknown_layout(self) -> None:
+        """Refuse a base in which an entry could not be made, and a donor that does not tell which models it has.
+
+        Raises:
+            SourceError: E307, one of them is such an install.
+        """
+        unread = [
+            *self.base_layout.findings,
+            *(each for each in self.donor_layout.findings if each.site.path == REGISTRY_PATH),
+        ]
+        for finding in unread:
+            of = self.base if finding.site.install == "base" else self.donor
+            raise SourceError(
+                f"the layout of the {finding.site.install} {of.source} is not known: {finding.site.path} has"
+                f" {finding.found}; wanted {finding.wanted}",
+                remedy="Use a release or an unpatched install, or report the version"
+                f" ({of.version}) and this file.",
+                code="E307",
+            )
+
     def plan(self, request: LinkRequest) -> GraftPlan:
         """Work out everything that must move from the donor into the base for the requested model.
 
         Raises:
             RequestError: the donor has no such architecture or feature.
             SourceError: a file of one of the installs is no valid Python; E306, the donor registers a model
-                class that it has nowhere.
+                class that it has nowhere; E307, the layout of one is not known.
         """
+        self.refuse_unknown_layout()
         roots = self.roots(request)
         for model in roots.models:
             refuse_absent(self._donor_trees, model)

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from vllm_graft.errors import RequestError, SourceError
 from vllm_graft.image.overlay import JOURNAL, syntax_complaint
 from vllm_graft.link.plan import LinkRequest, LinkSession
-from vllm_graft.link.vllm import REGISTRY_PATH
 from vllm_graft.run.collector import paused_collector
 from vllm_graft.run.console import Console
 from vllm_graft.run.journal import unfinished_plans
@@ -100,7 +99,7 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
     session = LinkSession(base, donor)
     try:
         with paused_collector():
-            _refuse_unknown_layout(session)
+            session.refuse_unknown_layout()
             present = _present(session, asked)
             if not present:
                 asked = _without_known(session, asked, console)
@@ -148,23 +147,6 @@ def _refuse_unfinished(install: Install) -> None:
             remedy="undo it first: vllm-graft apply --revert"
             f" {root}/{JOURNAL}/{plan.hex[:16]}/plan.json {root}",
             code="E308",
-        )
-
-
-def _refuse_unknown_layout(session: LinkSession) -> None:
-    """Refuse a base in which an entry could not be made, and a donor that does not tell which models it has."""
-    unread = [
-        *session.base_layout.findings,
-        *(each for each in session.donor_layout.findings if each.site.path == REGISTRY_PATH),
-    ]
-    for finding in unread:
-        of = session.base if finding.site.install == "base" else session.donor
-        raise SourceError(
-            f"the layout of the {finding.site.install} {of.source} is not known: {finding.site.path} has"
-            f" {finding.found}; wanted {finding.wanted}",
-            remedy="Use a release or an unpatched install, or report the version"
-            f" ({of.version}) and this file.",
-            code="E307",
         )
 
 
