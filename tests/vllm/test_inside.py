@@ -123,11 +123,11 @@ def test_a_case_that_takes_too_long_costs_itself_only(told: Any) -> None:
 @pytest.mark.parametrize(
     ("base", "donor", "least"),
     [
-        ("0.14.1", "0.17.1", 0.6),
-        ("0.17.1", "0.20.2", 0.6),
-        ("0.20.2", "0.25.1", 0.5),
-        ("0.25.1", "0.30.0", 0.6),
-        ("0.27.1", "0.31.0", 0.5),
+        ("0.14.1", "0.17.1", 0.5),
+        ("0.17.1", "0.20.2", 0.55),
+        ("0.20.2", "0.25.1", 0.55),
+        ("0.25.1", "0.30.0", 0.65),
+        ("0.27.1", "0.31.0", 0.65),
     ],
 )
 def test_donors_construct_what_they_have_and_an_older_base_has_not(
