@@ -386,6 +386,38 @@ ROWS = [
         ask="model.OkapiForCausalLM().run()",
     ),
     Row(
+        name="a method of the base that reads what only its own constructor sets is replaced too",
+        model=a_model(LIBRARY + "Gate", "return Gate(3, scale=2).run()"),
+        donor="class Gate:\n    def __init__(self, size, scale=1):\n        self.size = size * scale\n"
+        "    def run(self):\n        return self.size\n",
+        base="class Gate:\n    def __init__(self, size):\n        self.size = size\n"
+        "        self.fast = False\n"
+        "    def run(self):\n        return 0 if self.fast else self.size\n",
+        codes={"G201 note"},
+        resolutions={"Gate": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="it is blocked where the donor has no such method",
+        model=a_model(LIBRARY + "Gate", "return Gate(3, scale=2).size"),
+        donor="class Gate:\n    def __init__(self, size, scale=1):\n        self.size = size * scale\n",
+        base="class Gate:\n    def __init__(self, size):\n        self.size = size\n"
+        "        self.fast = False\n"
+        "    def run(self):\n        return 0 if self.fast else self.size\n",
+        codes={"G201 note", "G220 blocked"},
+    ),
+    Row(
+        name="what another method of the base sets is not lost",
+        model=a_model(LIBRARY + "Gate", "return Gate(3, scale=2).run()"),
+        donor="class Gate:\n    def __init__(self, size, scale=1):\n        self.size = size * scale\n"
+        "    def run(self):\n        return self.size\n",
+        base="class Root:\n    fast = False\n\n\nclass Gate(Root):\n"
+        "    def __init__(self, size):\n        self.size = size\n        self.fast = False\n"
+        "    def run(self):\n        return 0 if self.fast else self.size\n",
+        codes={"G201 note"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
         name="a hook that nothing in the base calls is told",
         model=LIBRARY + "Parent\n\n\nclass OkapiForCausalLM(Parent):\n"
         "    def warm_up(self):\n        return 7\n",

@@ -10,6 +10,7 @@ from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Unit
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.repairs import Repairs
+from vllm_graft.link.resolution import Derivation
 from vllm_graft.link.symbols import Member, Parameter
 from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse, Use
 
@@ -304,6 +305,30 @@ class Checker:
                         self._decisions.derive(
                             derivation.donor, called, f"the derived {name} calls it"
                         )
+            self._keep_state(derivation)
+
+    def _keep_state(self, derivation: Derivation) -> None:
+        """See that what the base's own methods read is still set, where a derived member replaces what set it."""
+        lost = contract.lost_state(self._base, derivation.base, tuple(derivation.members.items()))
+        for attribute, reader in contract.readers_of(
+            derivation.base, lost, derivation.members.keys()
+        ):
+            why = (
+                f"G220 {reader}: the base's reads {attribute}, which the donor's members do not set"
+            )
+            is_there = self._donor.member(derivation.donor, reader) is not None
+            if is_there and self._decisions.derive(derivation.donor, reader, why):
+                continue
+            self._repairs.report(
+                Breach(
+                    code="G220",
+                    module=derivation.donor.module,
+                    line=derivation.donor.definition.line,
+                    wanted=f"{derivation.donor.dotted} sets {attribute}",
+                    found=f"the base's {derivation.base.name}.{reader} reads it, and the donor's members"
+                    " that take the place of the base's do not set it",
+                )
+            )
 
 
 def _same_method(ours: Member, theirs: Member) -> bool:

@@ -3,7 +3,7 @@
 """Contract rules: does the base's definition satisfy the donor's use of it?"""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.link.index import Found, Index
@@ -248,6 +248,42 @@ def callers_within(index: Index, found: Found, name: str) -> tuple[str, ...]:
                 for m in item.definition.members.values()
                 if name in m.self_reads
             }
+        )
+    )
+
+
+def lost_state(base: Index, found: Found, members: Sequence[tuple[str, Found]]) -> frozenset[str]:
+    """Attributes that the base's versions of replaced members set, and nothing of a derived class does.
+
+    ``found``: the base's class; ``members``: what replaces its own, with the donor's class that provides each.
+    """
+    replaced = {name for name, _ in members}
+    gone: set[str] = set()
+    for name in replaced:
+        own = found.definition.members.get(name)
+        gone |= own.self_stores if own is not None else frozenset[str]()
+    kept: set[str] = set()
+    for name, provider in members:
+        kept |= provider.definition.members[name].self_stores | {name}
+    for item in base.ancestry(found).classes:
+        for member in item.definition.members.values():
+            if member.kind == "attribute":
+                kept.add(member.name)
+            elif item is not found or member.name not in replaced:
+                kept |= member.self_stores
+    return frozenset(gone - kept)
+
+
+def readers_of(
+    found: Found, attributes: frozenset[str], replaced: Collection[str]
+) -> tuple[tuple[str, str], ...]:
+    """Methods of a class, replaced ones apart, that read any of these: (attribute, method), sorted."""
+    return tuple(
+        sorted(
+            (attribute, member.name)
+            for member in found.definition.members.values()
+            if member.function is not None and member.name not in replaced
+            for attribute in attributes & member.self_reads
         )
     )
 

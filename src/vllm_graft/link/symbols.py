@@ -87,9 +87,10 @@ class Member:
         )
 
     @cached_property
-    def _through_receiver(self) -> tuple[frozenset[str], frozenset[str]]:
+    def _through_receiver(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        nothing = frozenset[str]()
         return (
-            (frozenset(), frozenset()) if self.function is None else _receiver_uses(self.function)
+            (nothing, nothing, nothing) if self.function is None else _receiver_uses(self.function)
         )
 
     @property
@@ -101,6 +102,11 @@ class Member:
     def self_calls(self) -> frozenset[str]:
         """Those of them that it calls."""
         return self._through_receiver[1]
+
+    @property
+    def self_stores(self) -> frozenset[str]:
+        """Attributes that the method assigns through its first parameter."""
+        return self._through_receiver[2]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,21 +245,23 @@ def start_line(node: FunctionNode | ast.ClassDef) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
-def _receiver_uses(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
-    """Attributes read and called through the first parameter."""
+def _receiver_uses(
+    node: FunctionNode,
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Attributes read, called and assigned through the first parameter."""
     if not node.args.args:
-        return frozenset(), frozenset()
+        return frozenset(), frozenset(), frozenset()
     receiver = node.args.args[0].arg
     reads: set[str] = set()
     calls: set[str] = set()
+    stores: set[str] = set()
     for inner in every_node(node):
         if (
             isinstance(inner, ast.Attribute)
-            and isinstance(inner.ctx, ast.Load)
             and isinstance(inner.value, ast.Name)
             and inner.value.id == receiver
         ):
-            reads.add(inner.attr)
+            (reads if isinstance(inner.ctx, ast.Load) else stores).add(inner.attr)
         elif (
             isinstance(inner, ast.Call)
             and isinstance(inner.func, ast.Attribute)
@@ -261,7 +269,7 @@ def _receiver_uses(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
             and inner.func.value.id == receiver
         ):
             calls.add(inner.func.attr)
-    return frozenset(reads), frozenset(calls)
+    return frozenset(reads), frozenset(calls), frozenset(stores)
 
 
 def _method(node: FunctionNode) -> Member:
