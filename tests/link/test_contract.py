@@ -398,6 +398,18 @@ ROWS = [
         ask="model.OkapiForCausalLM().run()",
     ),
     Row(
+        name="a class derived from one that takes type arguments takes them too",
+        model=LIBRARY + "Gate\n\n\nclass OkapiForCausalLM(Gate[int]):\n    def run(self):\n"
+        "        return self.wide()\n",
+        donor="from typing import Generic, TypeVar\n\nT = TypeVar('T')\n\n\n"
+        "class Gate(Generic[T]):\n    def wide(self):\n        return 3\n",
+        base="from typing import Generic, TypeVar\n\nT = TypeVar('T')\n\n\n"
+        "class Gate(Generic[T]):\n    def narrow(self):\n        return 3\n",
+        codes={"G203 note"},
+        resolutions={"Gate": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
         name="it is blocked where the donor has no such method",
         model=a_model(LIBRARY + "Gate", "return Gate(3, scale=2).size"),
         donor="class Gate:\n    def __init__(self, size, scale=1):\n        self.size = size * scale\n",

@@ -250,7 +250,7 @@ def _taken_from_another(
     test: ast.expr, bench: Workbench, function: ast.AST, base_path: str
 ) -> Outcome | None:
     """Refuse a condition that is not about the family but about a model that the base treats there already."""
-    if demand(test, bench.owned) == "only":
+    if demand(test, bench.owned) is not None:
         return None
     asked = {
         node.value

@@ -128,12 +128,26 @@ class Pieces:
                     executed |= self._executed(provider.module, item.node)
                     called |= self._origins(provider.module, item.node)
         doc = f'    """{found.name} of the base with members of vLLM {self._version}."""\n\n'
+        if self._is_generic(derivation.base):
+            # A subclass that does not repeat the type variables is not generic, and `X[…]` of it fails.
+            parts.insert(
+                0,
+                "    @classmethod\n    def __class_getitem__(cls, _item):\n        return cls\n",
+            )
         return Piece(
             origin=found.dotted,
             why="; ".join(derivation.reasons),
             text=f"class {own}({parent}):\n{doc}" + "\n".join(parts),
             executed=frozenset(executed),
             called=frozenset(called),
+        )
+
+    def _is_generic(self, found: Found) -> bool:
+        """Tell whether a class of the base takes type arguments: it, or an ancestor, is given type variables."""
+        return any(
+            "[" in parent
+            for item in self._decisions.base.ancestry(found).classes
+            for parent in item.definition.parents
         )
 
     def _base_class(self, found: Found) -> str:

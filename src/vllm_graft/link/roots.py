@@ -369,8 +369,8 @@ def _drafts(
     layout: Layout, models: Sequence[RootModel], fired: Sequence[DraftRule]
 ) -> Iterator[RootModel]:
     known = {model.architecture for model in models}
-    added = [name for rule in fired for name in rule.architectures if name not in known]
-    if not added:
+    drafts = [name for rule in fired for name in rule.architectures]
+    if not drafts:
         asked = ", ".join(model.architecture for model in models)
         raise RequestError(
             f"nothing in the donor makes an MTP draft of {asked}",
@@ -378,7 +378,7 @@ def _drafts(
             " that finds none either, leave the feature mtp out, or use a newer donor.",
             code="E201",
         )
-    for name in dict.fromkeys(added):
+    for name in dict.fromkeys(name for name in drafts if name not in known):
         yield _root(layout.by_architecture[name], "feature mtp")
 
 
