@@ -39,7 +39,8 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder for grafted trees on the file system of the cache, so that binaries can be linked."""
     place = environments.cache_folder() / "grafted"
     place.mkdir(parents=True, exist_ok=True)
-    folder = Path(os.path.realpath(place)) / tmp_path_factory.mktemp("trees").name
+    name = f"{tmp_path_factory.mktemp('trees').name}-{os.getpid()}"  # two matrices may run at once
+    folder = Path(os.path.realpath(place)) / name
     environments.remove(folder)
     folder.mkdir()
     yield folder
