@@ -424,6 +424,7 @@ MODELS: Mapping[str, TinyModel] = {
     ),
     "MuseGlimmerForConditionalGeneration": TinyModel(
         architecture="MuseGlimmerForConditionalGeneration",
+        perturb="gate_up_proj",  # a norm follows o_proj, which no factor gets past
         config_class="MuseGlimmerConfig",
         model_class="MuseGlimmerForConditionalGeneration",
         config={
@@ -447,6 +448,7 @@ MODELS: Mapping[str, TinyModel] = {
     ),
     "MuseGlimmerForCausalLM": TinyModel(
         architecture="MuseGlimmerForCausalLM",
+        perturb="gate_up_proj",  # a norm follows o_proj, which no factor gets past
         config_class="MuseGlimmerTextConfig",
         config={**TEXT, "head_dim": 32, "sliding_window": 16},
         head_gain=16.0,
