@@ -8,7 +8,7 @@ from vllm_graft.workflows.explain import explain, read_rules
 
 @pytest.mark.parametrize("code", ["G204", "g204", " error[G204] "])
 def test_a_code_is_found_however_it_was_copied(code: str) -> None:
-    assert explain(code, "text").startswith("G204 (usually review): ")
+    assert explain(code, "text").startswith("G204 (usually note): ")
 
 
 def test_every_code_is_explained_in_every_form() -> None:

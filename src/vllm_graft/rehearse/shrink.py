@@ -89,6 +89,25 @@ def shrink(config: Config, limits: Limits | None = None) -> Shrunken:
     grows, no key is added, and shrinking twice is shrinking once.
     """
     limits = limits or Limits()
+    small = _once(config, limits)
+    while True:
+        # Widths are ranked among one another, and small ones may rank otherwise: until nothing moves any more.
+        again = _once(small.config, limits)
+        if again.config == small.config:
+            return small
+        small = Shrunken(config=again.config, changes=_joined(small.changes, again.changes))
+
+
+def _joined(first: Sequence[Change], then: Sequence[Change]) -> tuple[Change, ...]:
+    """Give one change for each key: from what it was at first to what it became at last."""
+    known = {change.path: change for change in first}
+    for change in then:
+        before = known.get(change.path)
+        known[change.path] = change if before is None else replace(change, before=before.before)
+    return tuple(known.values())
+
+
+def _once(config: Config, limits: Limits) -> Shrunken:
     found = tuple(sections(config))
     made = widths.measures(found)
     words = vocabulary(config, limits.vocabulary, renumber=limits.renumber)
