@@ -220,11 +220,18 @@ def test_the_readme_shows_what_the_program_prints(
     assert generate.transcript(plan) in (ROOT / "README.md").read_text(), "run `make readme`"
 
 
+HEARING = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "runpy.run_module('vllm_graft', run_name='__main__', alter_sys=True)"
+)
+"""The program as at a terminal: what is started in the background inherits that SIGINT is ignored, as it should be."""
+
+
 def test_ctrl_c_in_the_middle_of_planning_ends_with_one_clean_line(
     planned: Planned, tmp_path: Path
 ) -> None:
     assert planned.plan is not None
-    argv = [sys.executable, "-m", "vllm_graft", "plan", "--base", BASE, "--donor", DONOR, *CHOICE]
+    argv = [sys.executable, "-c", HEARING, "plan", "--base", BASE, "--donor", DONOR, *CHOICE]
     argv += ["--arch", "Qwen3_5MoeForConditionalGeneration", "-o", str(tmp_path / "plan.json")]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
