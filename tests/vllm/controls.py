@@ -2,12 +2,10 @@
 # matrix. About these architectures no token test can say anything.
 """The architectures that a donor cannot serve here."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
-from environments import HERE
+from listing import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,50 +46,27 @@ class Refusal:
 
 def refusal_of(base: str, donor: str, architecture: str) -> Refusal | None:
     """Give why the plan for this graft has to be blocked, if it has."""
-    with (HERE / "controls.toml").open("rb") as file:
-        listed: list[dict[str, Any]] = tomllib.load(file)["refusal"]
-    for entry in listed:
-        if (
-            entry["base"] == base
-            and donor in entry["donors"]
-            and architecture in entry["architectures"]
-        ):
-            return Refusal(
-                **cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
-            )
-    return None
-
-
-def witnesses() -> tuple[Witness, ...]:
-    """Read the other half of controls.toml."""
-    with (HERE / "controls.toml").open("rb") as file:
-        listed: list[dict[str, Any]] = tomllib.load(file)["witness"]
-    return tuple(
-        Witness(
-            **cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
-        )
-        for entry in listed
-    )
+    found = [
+        refusal
+        for refusal in listed("controls.toml", "refusal", Refusal)
+        if refusal.base == base
+        and donor in refusal.donors
+        and architecture in refusal.architectures
+    ]
+    return found[0] if found else None
 
 
 def witness_for(base: str, architecture: str) -> Witness | None:
     """Give what shows that this base cannot serve this architecture, if it cannot."""
-    found = [w for w in witnesses() if w.base == base and architecture in w.architectures]
+    found = [
+        witness
+        for witness in listed("controls.toml", "witness", Witness)
+        if witness.base == base and architecture in witness.architectures
+    ]
     return found[0] if found else None
-
-
-def controls() -> tuple[Control, ...]:
-    """Read controls.toml."""
-    with (HERE / "controls.toml").open("rb") as file:
-        listed: list[dict[str, Any]] = tomllib.load(file)["control"]
-    return tuple(
-        Control(
-            **cast("Any", {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
-        )
-        for entry in listed
-    )
 
 
 def not_runnable(donor: str) -> Mapping[str, Control]:
     """Give the controls of one donor by architecture."""
-    return {entry.architecture: entry for entry in controls() if donor in entry.donors}
+    controls = listed("controls.toml", "control", Control)
+    return {entry.architecture: entry for entry in controls if donor in entry.donors}

@@ -10,6 +10,7 @@ from vllm_graft.link import contract
 from vllm_graft.link.index import Index
 from vllm_graft.link.symbols import Member
 from vllm_graft.link.syntax import every_node
+from vllm_graft.link.uses import Passed, passed_by
 from vllm_graft.link.vllm import Room
 
 
@@ -19,19 +20,17 @@ class MethodCall:
 
     module: str
     line: int
-    positional: int
+    passed: Passed
     keywords: tuple[str, ...]
-    has_star: bool
-    has_double_star: bool
 
     def fits(self, member: Member) -> contract.Mismatch | None:
         """Bind the call to a method; None where it binds."""
         return contract.bind(
             contract.member_parameters(member),
-            positional=self.positional,
+            positional=self.passed.positional,
             keywords=self.keywords,
-            has_star=self.has_star,
-            has_double_star=self.has_double_star,
+            has_star=self.passed.has_star,
+            has_double_star=self.passed.has_double_star,
         )
 
 
@@ -64,8 +63,6 @@ class Callers:
                     yield MethodCall(
                         module=module,
                         line=node.lineno,
-                        positional=len([a for a in node.args if not isinstance(a, ast.Starred)]),
+                        passed=passed_by(node),
                         keywords=tuple(k.arg for k in node.keywords if k.arg is not None),
-                        has_star=any(isinstance(a, ast.Starred) for a in node.args),
-                        has_double_star=any(k.arg is None for k in node.keywords),
                     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.infer import Value
-from vllm_graft.link.uses import CallUse, Keyword, Owner, Receiver, Span, span_of
+from vllm_graft.link.uses import CallUse, Keyword, Owner, Receiver, Span, passed_by, span_of
 
 
 def calls_of(
@@ -16,20 +16,21 @@ def calls_of(
     """Give what a call runs; nothing where that is not vLLM's own."""
     if not is_inside(callee.found.module):
         return
+    passed = passed_by(node)
     for member, receiver in _run_by(index, callee):
         yield CallUse(
             owner=owner,
             callee=callee.found,
             member=member,
             receiver=receiver,
-            positional=len([a for a in node.args if not isinstance(a, ast.Starred)]),
+            positional=passed.positional,
             keywords=tuple(
                 Keyword(name=k.arg, value=ast.unparse(k.value), span=_span_of(k))
                 for k in node.keywords
                 if k.arg is not None
             ),
-            has_star=any(isinstance(a, ast.Starred) for a in node.args),
-            has_double_star=any(k.arg is None for k in node.keywords),
+            has_star=passed.has_star,
+            has_double_star=passed.has_double_star,
             unpacked=unpacked,
             span=span_of(node),
         )

@@ -3,7 +3,6 @@
 # the base's class. What nothing covers is reported as blocked.
 """Repairs of breached contracts."""
 
-import ast
 from dataclasses import replace
 
 from vllm_graft.link import contract
@@ -220,7 +219,7 @@ class Repairs:
         return tuple(
             method.name
             for method in provider.definition.members.values()
-            if method.function is not None and _sets(method.function, attribute)
+            if attribute in method.self_stores
         )
 
     def _guard_at(self, unit: Unit, read: ReadUse) -> str:
@@ -274,15 +273,6 @@ class Repairs:
         for caller in callers:
             if not self.bring(unit, boundary, caller, breach):
                 return
-
-
-def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, attribute: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and node.attr == attribute
-        for node in ast.walk(function)
-    )
 
 
 def _shown(call: CallUse) -> str:

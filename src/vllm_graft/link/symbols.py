@@ -261,7 +261,10 @@ def _receiver_uses(
             and isinstance(inner.value, ast.Name)
             and inner.value.id == receiver
         ):
-            (reads if isinstance(inner.ctx, ast.Load) else stores).add(inner.attr)
+            if isinstance(inner.ctx, ast.Load):
+                reads.add(inner.attr)
+            elif isinstance(inner.ctx, ast.Store):
+                stores.add(inner.attr)
         elif (
             isinstance(inner, ast.Call)
             and isinstance(inner.func, ast.Attribute)

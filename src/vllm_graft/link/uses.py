@@ -44,6 +44,25 @@ class Span:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """What a call writes out, as far as binding asks."""
+
+    positional: int
+    has_star: bool
+    has_double_star: bool
+
+
+def passed_by(node: ast.Call) -> Passed:
+    """Read the arguments of a call; its keywords are kept by whoever needs them."""
+    starred = [isinstance(argument, ast.Starred) for argument in node.args]
+    return Passed(
+        positional=starred.count(False),
+        has_star=any(starred),
+        has_double_star=any(keyword.arg is None for keyword in node.keywords),
+    )
+
+
 def span_of(node: ast.expr | ast.stmt) -> Span:
     """Give the span of a node."""
     return Span(

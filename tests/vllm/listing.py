@@ -1,0 +1,20 @@
+# Lists that a person wrote, read as values: what cannot be shown here, and what is taken out of a tree.
+"""Read the tables of a TOML file beside the tests."""
+
+import tomllib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from environments import HERE
+
+T = TypeVar("T")
+
+
+def listed(file: str, table: str, kind: Callable[..., T]) -> tuple[T, ...]:
+    """Give each entry of a table as a value of this kind, its arrays as tuples."""
+    with (HERE / file).open("rb") as source:
+        entries: list[dict[str, Any]] = tomllib.load(source)[table]
+    return tuple(
+        kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+        for entry in entries
+    )
