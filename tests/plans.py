@@ -1,5 +1,6 @@
 # Small plans by hand, for the tests of what reads, writes and shows plans. Real plans are made by the linker's tests.
 from dataclasses import dataclass, field
+from typing import Literal
 
 from vllm_graft.link.unified import render_diff
 from vllm_graft.values.digest import Digest
@@ -16,6 +17,7 @@ from vllm_graft.values.plan import (
     Rung,
     Verdict,
 )
+from vllm_graft.values.side_by_side import Side, SideBySide
 
 REGISTRY = "vllm/model_executor/models/registry.py"
 REGISTRY_BEFORE = (
@@ -59,6 +61,13 @@ def module(path: str, text: str) -> GraftedModule:
     )
 
 
+def side(
+    install: Literal["base", "donor"], path: str, lines: tuple[int, int], signature: str
+) -> Side:
+    site = Site(install=install, path=path, line=lines[0])
+    return Side(site=site, end_line=lines[1], signature=signature)
+
+
 @dataclass(kw_only=True)
 class PlanParts:
     """The plan of a new model in two files and two edits, each part replaceable."""
@@ -78,8 +87,36 @@ class PlanParts:
                 wanted="Attention(..., sinks=None)",
                 found="Attention has no parameter 'sinks'",
                 remedy="the keyword was dropped: it has the donor's default",
+                comparison="vllm.attention.Attention.__init__",
             ),
         )
+    )
+    comparisons: tuple[SideBySide, ...] = (
+        SideBySide(
+            name="vllm.attention.Attention",
+            donor=side("donor", "vllm/attention/__init__.py", (9, 40), "class Attention(Module)"),
+            base=side("base", "vllm/attention/layer.py", (12, 39), "class Attention(Module)"),
+            difference="",
+            is_cut=False,
+        ),
+        SideBySide(
+            name="vllm.attention.Attention.__init__",
+            donor=side(
+                "donor",
+                "vllm/attention/__init__.py",
+                (11, 14),
+                "def Attention.__init__(self, size, sinks=None)",
+            ),
+            base=side(
+                "base", "vllm/attention/layer.py", (14, 16), "def Attention.__init__(self, size)"
+            ),
+            difference=(
+                "@@ -14,3 +11,4 @@\n-    def __init__(self, size):\n"
+                "+    def __init__(self, size, sinks=None):\n         super().__init__()\n"
+                "         self.size = size\n+        self.sinks = sinks\n"
+            ),
+            is_cut=False,
+        ),
     )
 
     def plan(self) -> GraftPlan:
@@ -103,9 +140,9 @@ class PlanParts:
                     resolution="moved",
                     satisfied_by="vllm.attention.layer.Attention",
                     reason="the base has it elsewhere",
-                    donor_definition=Site(install="donor", path="vllm/attention/layer.py", line=9),
                 ),
             ),
+            comparisons=self.comparisons,
             sites=(
                 EditSite(
                     path=REGISTRY,

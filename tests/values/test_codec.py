@@ -78,8 +78,8 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 def test_another_schema_version_is_refused_before_its_keys_are() -> None:
-    content = b'{"schema": "vllm-graft/plan/2", "whatever": []}'
-    with pytest.raises(RequestError, match="vllm-graft/plan/2") as caught:
+    content = b'{"schema": "vllm-graft/plan/1", "whatever": []}'
+    with pytest.raises(RequestError, match="vllm-graft/plan/1") as caught:
         decode_plan(content, where="plan.json")
     assert caught.value.code == "E211"
 

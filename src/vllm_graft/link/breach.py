@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from vllm_graft.values.finding import Severity
+from vllm_graft.values.finding import Severity, Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +20,7 @@ class Breach:
     guard: str = ""
     unit: str = ""
     """Dotted unit that it was found in."""
+    about: str = ""
+    """Dotted definition of the donor, or member of one, that it is about; empty: only a place."""
+    met_at: Site | None = None
+    """Where the base meets that, if not in its own definition of the same name."""

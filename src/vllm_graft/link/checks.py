@@ -64,6 +64,7 @@ class Checker:
                         wanted=target.dotted,
                         found=decision.reason,
                         guard=use.guard,
+                        about=target.dotted,
                     )
                 )
 
@@ -112,6 +113,7 @@ class Checker:
                     line=call.span.line,
                     wanted=f"{call.callee.dotted}.forward({', '.join(p.name for p in mine[1:])})",
                     found=f"the base's takes ({', '.join(p.name for p in other[1:])})",
+                    about=f"{call.callee.dotted}.forward",
                 )
             )
 
@@ -167,6 +169,7 @@ class Checker:
                     line=call.span.line,
                     wanted=f"{call.unpacked} values from {boundary.dotted}",
                     found=f"the base returns {' or '.join(map(str, sorted(theirs)))}",
+                    about=".".join(p for p in (boundary.dotted, call.member) if p),
                 ),
             )
 
@@ -189,6 +192,7 @@ class Checker:
                     wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
                     found=f"the base's defaults to {theirs}",
                     remedy=f"check that {theirs} means the same for this model",
+                    about=".".join(p for p in (call.callee.dotted, call.member) if p),
                 )
             )
 
@@ -227,6 +231,7 @@ class Checker:
                     line=read.span.line,
                     wanted=f"{boundary.dotted}.{read.attribute}",
                     found=f"the base's {boundary.name} only declares it",
+                    about=f"{boundary.dotted}.{read.attribute}",
                 ),
             )
 
@@ -251,6 +256,7 @@ class Checker:
                     line=read.span.line,
                     wanted=f"{missing.dotted}, whose {read.attribute} is read",
                     found=f"the base has no {missing.name}",
+                    about=f"{missing.dotted}.{read.attribute}",
                 )
             )
 
@@ -288,6 +294,7 @@ class Checker:
                             line=0,
                             wanted=f"{found.dotted}.{loader} with a tuple as shard id",
                             found=f"the base's {found.name}.{loader} takes a single one",
+                            about=f"{found.dotted}.{loader}",
                         ),
                     )
 
@@ -327,6 +334,7 @@ class Checker:
                     wanted=f"{derivation.donor.dotted} sets {attribute}",
                     found=f"the base's {derivation.base.name}.{reader} reads it, and the donor's members"
                     " that take the place of the base's do not set it",
+                    about=f"{derivation.donor.dotted}.{reader}",
                 )
             )
 

@@ -3,9 +3,11 @@
 
 from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
+from vllm_graft.link.callers import MethodCall
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Unit
 from vllm_graft.link.repairs import Repairs
+from vllm_graft.values.finding import Site
 
 
 class ClassChecker:
@@ -78,8 +80,14 @@ class ClassChecker:
                     f"the base calls it in {call.module}, line {call.line}, but it"
                     f" {mismatch.reason}"
                 )
-                self._repairs.repair_override(unit, found, boundary, name, found_text)
+                self._repairs.repair_override(
+                    unit, found, boundary, name, (found_text, self._site_of(call))
+                )
                 return
+
+    def _site_of(self, call: MethodCall) -> Site:
+        path = self._base.path_of(call.module) or call.module
+        return Site(install="base", path=path, line=call.line)
 
     def _check_hooks(self, unit: Unit, found: Found, boundary: Found, counterpart: Found) -> None:
         """See that hooks of an engine class that the model overrides are called by the base's engine."""
@@ -103,6 +111,7 @@ class ClassChecker:
                     found="nothing in the base calls a method of this name",
                     remedy="see what the hook is for: what it switches or prepares does not happen in"
                     " the base",
+                    about=f"{boundary.dotted}.{name}",
                 )
             )
 
@@ -143,6 +152,8 @@ class ClassChecker:
                         line=found.definition.line,
                         wanted=f"{name}.{member.name}, which the base's engine calls on models",
                         found=f"{found.name} has no {member.name}",
+                        about=found.dotted,
+                        met_at=self._base.site(Found(protocols, definition), member.line),
                     )
                 )
 

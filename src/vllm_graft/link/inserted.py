@@ -34,6 +34,7 @@ class _NoRepairs(Repairs):
                 line=call.span.line,
                 wanted=".".join(p for p in (boundary.dotted, call.member) if p),
                 found=f"the base's {mismatch.reason}",
+                about=".".join(p for p in (boundary.dotted, call.member) if p),
             )
         )
 
@@ -47,6 +48,7 @@ class _NoRepairs(Repairs):
                 wanted=f"{boundary.dotted}.{read.attribute}",
                 found=f"the base's {boundary.name} has no {read.attribute}, which inserted code"
                 " reads",
+                about=f"{boundary.dotted}.{read.attribute}",
             )
         )
 

@@ -6,6 +6,7 @@ from vllm_graft.link.breach import Breach
 from vllm_graft.link.linked import Linked, Rewrite, Unit
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.uses import OperatorUse, Registration
+from vllm_graft.values.finding import Site
 
 # Namespaces that torch and torchvision themselves register.
 _TORCH = frozenset(
@@ -86,14 +87,24 @@ def check_registrations(linked: Linked, repairs: Repairs) -> None:
                     wanted=f"to register {registration.name}",
                     found="the base registers that name already",
                     remedy=f"repaired: renamed to {new} wherever grafted code names it",
+                    met_at=_registered_at(linked, registration),
                 )
             )
 
 
 def _is_registered_in_base(linked: Linked, registration: Registration) -> bool:
-    written = (
-        f'op_name="{registration.name}"'
-        if registration.kind == "operator"
-        else f'CustomOp.register("{registration.name}")'
-    )
-    return linked.decisions.pair.base.files.mention(written.encode())
+    return linked.decisions.pair.base.files.mention(_as_written(registration))
+
+
+def _as_written(registration: Registration) -> bytes:
+    if registration.kind == "operator":
+        return f'op_name="{registration.name}"'.encode()
+    return f'CustomOp.register("{registration.name}")'.encode()
+
+
+def _registered_at(linked: Linked, registration: Registration) -> Site:
+    """Find where the base registers a name that it registers."""
+    files, written = linked.decisions.pair.base.files, _as_written(registration)
+    path = files.containing(written)[0]
+    before = files.read(path).partition(written)[0]
+    return Site(install="base", path=path, line=before.count(b"\n") + 1)

@@ -112,6 +112,7 @@ def check_exact_types(linked: Linked) -> Iterator[Finding]:
                     found=f"the base compares the exact type with {name}",
                     remedy="where this code runs for the model (LoRA, some quantisations), the"
                     " grafted layer is passed over; try that feature before relying on it",
+                    comparison=derivation.donor.dotted,
                 )
 
 

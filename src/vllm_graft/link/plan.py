@@ -22,6 +22,7 @@ from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.resolution import version_suffix
 from vllm_graft.link.roots import RootPart, Roots, find_roots, refuse_absent
+from vllm_graft.link.side_by_side import Comparisons
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import REGISTRY_PATH, room_of
 from vllm_graft.values.finding import Finding, Severity, Site
@@ -148,18 +149,20 @@ class LinkSession:
         )
         check_inserted(linked, edited.inserted)
         doubts, dependencies = check_requirements(linked, self.base, self.donor)
-        findings = _ordered(
+        comparisons = Comparisons(self._pair)
+        found = _ordered(
             (
                 *self.donor_layout.findings,
                 *self.base_layout.findings,
-                *_contract_findings(linked),
+                *_contract_findings(linked, comparisons),
                 *check_native(linked, self.base),
                 *check_exact_types(linked),
                 *doubts,
                 *edited.findings,
             )
         )
-        references = tuple(_references(linked))
+        findings = tuple(map(comparisons.of_finding, found))
+        references = tuple(_references(linked, comparisons))
         return GraftPlan(
             schema=PLAN_SCHEMA,
             verdict=_verdict(findings),
@@ -170,6 +173,7 @@ class LinkSession:
             modules=modules,
             reference_counts=dict(sorted(Counter(r.resolution for r in references).items())),
             references=tuple(r for r in references if r.resolution != "identical"),
+            comparisons=comparisons.entries,
             sites=edited.sites,
             edits=edited.edits,
             dependencies=dependencies,
@@ -202,11 +206,11 @@ def _remembered(install: Install) -> PlanSource:
     return PlanSource(source=install.source, version=install.version, digest=install.digest)
 
 
-def _contract_findings(linked: Linked) -> Iterable[Finding]:
+def _contract_findings(linked: Linked, comparisons: Comparisons) -> Iterable[Finding]:
     """Give breaches as findings, and tell where the base's version of model code is used after all."""
     decisions = linked.decisions
     for breach in (*linked.breaches, *decisions.repaired.values()):
-        yield Finding(
+        finding = Finding(
             code=breach.code,
             severity=breach.severity,
             site=Site(
@@ -217,7 +221,9 @@ def _contract_findings(linked: Linked) -> Iterable[Finding]:
             wanted=breach.wanted,
             found=breach.found + (f" (where {breach.guard})" if breach.guard else ""),
             remedy=breach.remedy,
+            comparison=breach.about,
         )
+        yield comparisons.of_finding(finding, breach.met_at)
     for target, decision, use, unit in linked.names.values():
         if target.dotted in decisions.declined and decision.kind == "changed":
             yield Finding(
@@ -232,6 +238,7 @@ def _contract_findings(linked: Linked) -> Iterable[Finding]:
                 found=f"the base's own version is used, which has another body:"
                 f" {decisions.declined[target.dotted]}",
                 remedy="read both versions; the rungs P5 to P7 show whether the difference matters",
+                comparison=target.dotted,
             )
 
 
@@ -269,11 +276,13 @@ def _roots(roots: Roots, base_layout: Layout) -> Iterable[Root]:
         )
 
 
-def _references(linked: Linked) -> Iterable[Reference]:
-    donor, base = linked.decisions.donor, linked.decisions.base
+def _references(linked: Linked, comparisons: Comparisons) -> Iterable[Reference]:
+    donor = linked.decisions.donor
     for dotted in sorted(linked.names):
         target, _, use, unit = linked.names[dotted]
         decision = linked.decisions.of(target)
+        if decision.kind != "identical":
+            comparisons.of_reference(target, decision.base)
         yield Reference(
             target=dotted,
             site=Site(
@@ -286,8 +295,6 @@ def _references(linked: Linked) -> Iterable[Reference]:
             if decision.kind == "blocked"
             else ".".join(p for p in (decision.module, decision.name) if p),
             reason=decision.reason,
-            donor_definition=donor.site(target),
-            base_definition=None if decision.base is None else base.site(decision.base),
         )
 
 

@@ -11,6 +11,7 @@ from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Rewrite, Unit, is_elsewhere
 from vllm_graft.link.symbols import Parameter
 from vllm_graft.link.uses import CallUse, NameUse, ReadUse
+from vllm_graft.values.finding import Site
 
 # Packages whose fields switch features of the engine: one that the base lacks is off there, which is what
 # the donor's default says. A field of anything else is data that the base's engine would have to fill.
@@ -63,6 +64,7 @@ class Repairs:
                     wanted=f"{wanted} with {', '.join(dropped)}",
                     found=f"the base's {mismatch.reason}",
                     remedy="none needed: the value given is the donor's default",
+                    about=wanted,
                 )
             )
             return
@@ -72,6 +74,7 @@ class Repairs:
             line=call.span.line,
             wanted=f"{wanted}{_shown(call)}",
             found=f"the base's {mismatch.reason}",
+            about=wanted,
         )
         self.bring_for(unit, call, boundary, call.member, breach)
 
@@ -161,6 +164,7 @@ class Repairs:
                     line=read.span.line,
                     wanted=wanted,
                     found=missing,
+                    about=wanted,
                 )
                 if self.bring(unit, boundary, name, breach):
                     return
@@ -183,6 +187,7 @@ class Repairs:
                 wanted=wanted,
                 found=missing,
                 guard=self._guard_at(unit, read),
+                about=wanted,
             )
         )
 
@@ -208,6 +213,7 @@ class Repairs:
                 found=missing,
                 remedy=f"repaired: read with the donor's default {default}, since what it switches"
                 " is not in the base",
+                about=wanted,
             )
         )
 
@@ -245,6 +251,7 @@ class Repairs:
             line=child.definition.members[method].line,
             wanted=f"{boundary.dotted} calls {method}, which {child.name} overrides",
             found=f"the base's {boundary.name} has no {method} and never calls it",
+            about=f"{boundary.dotted}.{callers[0]}",
         )
         if self._decisions.is_grafted(boundary):
             remedy = f"repaired: the donor's {boundary.name} is grafted beside the base's"
@@ -256,15 +263,20 @@ class Repairs:
                 self.bring(unit, boundary, caller, breach)
 
     def repair_override(
-        self, unit: Unit, child: Found, boundary: Found, method: str, found: str
+        self, unit: Unit, child: Found, boundary: Found, method: str, call: tuple[str, Site]
     ) -> None:
-        """Repair an override that the base's engine calls otherwise: bring the donor's callers of it."""
+        """Repair an override that the base's engine calls otherwise: bring the donor's callers of it.
+
+        ``call``: what the base does, in words, and where.
+        """
         breach = Breach(
             code="G219",
             module=unit.module,
             line=child.definition.members[method].line,
             wanted=f"{child.name}.{method} is called as {boundary.dotted}.{method} of the donor is",
-            found=found,
+            found=call[0],
+            about=f"{child.dotted}.{method}",
+            met_at=call[1],
         )
         callers = contract.callers_within(self._pair.donor, boundary, method)
         if not callers or method in callers:

@@ -105,7 +105,8 @@ class SiteDecisions:
             if site.decision == "refuse":
                 self._find(site, _REFUSED.get(kind, "review"))
             elif item.differs:
-                self._find(site, "review", code="G304")
+                about = f"{item.part.module}.{item.part.class_name}"
+                self._find(site, "review", code="G304", about=about)
             yield site
 
     def of_mentions(self, mentions: Sequence[Mention]) -> Iterator[EditSite]:
@@ -320,7 +321,9 @@ class SiteDecisions:
         self._find(site, _ABSENT.get(kind, "review"))
         return Outcome(decision="not-needed", reason=reason)
 
-    def _find(self, site: EditSite, severity: Severity, code: str = "G301") -> None:
+    def _find(
+        self, site: EditSite, severity: Severity, code: str = "G301", about: str = ""
+    ) -> None:
         remedy = {
             "G301": "Look at this place in the donor and in the base, or choose a donor nearer to the base.",
             "G304": "Start the server with the name that the plan gives, not with the base's.",
@@ -333,5 +336,6 @@ class SiteDecisions:
                 wanted=f"{site.kind} names {site.identifier}",
                 found=site.reason,
                 remedy=remedy,
+                comparison=about,
             )
         )

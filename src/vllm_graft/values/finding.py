@@ -38,3 +38,5 @@ class Finding:
     found: str
     """What the base has instead."""
     remedy: str
+    comparison: str = ""
+    """Name of the entry in the plan's ``comparisons`` that it is about; empty outside a plan."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding, Site
+from vllm_graft.values.side_by_side import SideBySide
 
 Verdict = Literal["ok", "review", "blocked"]
 """``ok``: nothing at or above review; ``review``: a person should look; ``blocked``: it cannot work."""
@@ -15,7 +16,7 @@ ResolutionKind = Literal[
 ]
 """How a reference is satisfied; the words are those of docs/concepts.md."""
 
-PLAN_SCHEMA = "vllm-graft/plan/1"
+PLAN_SCHEMA = "vllm-graft/plan/2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,10 @@ class Reference:
     """A use of a vLLM name in donor code, and how it is satisfied."""
 
     target: str
-    """Dotted name in the donor, such as ``vllm.model_executor.layers.linear.ReplicatedLinear``."""
+    """Dotted name in the donor, such as ``vllm.model_executor.layers.linear.ReplicatedLinear``.
+
+    Also the name of its entry in ``comparisons``.
+    """
     site: Site
     """The first place that uses it."""
     resolution: ResolutionKind
@@ -31,8 +35,6 @@ class Reference:
     """Dotted name in the grafted base; empty where blocked."""
     reason: str
     """Why this resolution and not a simpler one; what changed, for ``changed``."""
-    donor_definition: Site | None = None
-    base_definition: Site | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,8 @@ class GraftPlan:
     """Resolution → number of references."""
     references: tuple[Reference, ...]
     """Each one that is not identical."""
+    comparisons: tuple[SideBySide, ...]
+    """Of each of these and of each finding, by name; several findings may share one."""
     sites: tuple[EditSite, ...]
     edits: tuple[Edit, ...]
     dependencies: tuple[DependencyDecision, ...]
