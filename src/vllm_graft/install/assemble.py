@@ -14,7 +14,7 @@ from vllm_graft.install.tree import PackedFiles, is_vllm_python
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.install import Distribution, Install, NativeCode
 
-_MAGIC = f"vllm-graft/install/3.{READER}\n".encode()
+_MAGIC = f"vllm-graft/install/4.{READER}\n".encode()
 UNKNOWN_VERSION = "unknown"
 """What a checkout without any sign of its version says; its layout then places it."""
 
@@ -35,6 +35,7 @@ class _Head(TypedDict):
     binaries: dict[str, str]
     record: dict[str, str]
     notes: list[str]
+    beside: dict[str, str]
     files: list[tuple[str, int]]
 
 
@@ -140,6 +141,7 @@ def pack(install: Install) -> bytes:
         "binaries": dict(install.native.binaries),
         "record": dict(install.record),
         "notes": install.notes,
+        "beside": {path: text.decode("latin-1") for path, text in install.beside.items()},
         "files": files.lengths(),
     }
     text = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
@@ -170,6 +172,7 @@ def unpack(block: bytes, *, source: str, location: str) -> Install | None:
         ),
         record=head["record"],
         notes=tuple(head["notes"]),
+        beside={path: text.encode("latin-1") for path, text in head["beside"].items()},
     )
 
 

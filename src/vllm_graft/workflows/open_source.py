@@ -9,8 +9,17 @@ from vllm_graft.run.cache import Cache
 from vllm_graft.run.console import Console
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
-from vllm_graft.values.source import PathSource, PyPISource, Source, SourceOptions, WheelSource
+from vllm_graft.values.source import (
+    ArchiveSource,
+    OciSource,
+    PathSource,
+    PyPISource,
+    Source,
+    SourceOptions,
+    WheelSource,
+)
 from vllm_graft.workflows.open_folder import open_folder
+from vllm_graft.workflows.open_image import open_image
 from vllm_graft.workflows.open_release import open_release
 from vllm_graft.workflows.open_wheel import open_wheel
 
@@ -38,6 +47,13 @@ def open_install(
             return open_wheel(_at_home(path, environment), source=str(source), cache=cache)
         case PathSource(path=path):
             return open_folder(_at_home(path, environment), source=str(source), cache=cache)
+        case OciSource(path=path) | ArchiveSource(path=path):
+            return open_image(
+                source,
+                _at_home(path, environment),
+                platform=options.platform if options else None,
+                cache=cache,
+            ).install
         case _:
             assert_never(source)
 

@@ -8,14 +8,12 @@ from vllm_graft.install.assemble import Contents, assemble, pack, unpack
 from vllm_graft.install.environment_layout import own_dist_infos
 from vllm_graft.install.metadata import interpreter_of_tag, parse_wheel_interpreter
 from vllm_graft.install.native import Binary, read_binary
+from vllm_graft.install.search import KEPT_METADATA
 from vllm_graft.install.tree import is_vllm_python
 from vllm_graft.run.archive import digest_wheel, read_members
 from vllm_graft.run.cache import Cache
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.install import Install
-
-KEPT_METADATA = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "direct_url.json")
-"""What is kept of vLLM's own ``*.dist-info``."""
 
 _PARTS_OF_NAME = 4
 """Dashes in a wheel's file name: distribution, version, (build,) interpreter, ABI, platform."""

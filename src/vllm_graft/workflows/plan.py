@@ -140,6 +140,8 @@ def _nothing_named(model: str) -> RequestError:
 
 def _refuse_unfinished(install: Install) -> None:
     """Refuse a folder in which an apply was killed: what lies there is neither the install nor the graft."""
+    if install.image is not None:
+        return  # a layer is whole, or the image is not there
     root = resolved_folder(install.location)
     for plan in unfinished_plans(root):
         raise SourceError(

@@ -1,0 +1,304 @@
+# The file system of an image, as its layers make it. Only names that may be asked for are in it: folders, links, and
+# the files that entries.py keeps or notes; what else an image holds takes part only by hiding these.
+"""Layers laid over one another."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Self
+
+from vllm_graft.errors import SourceError
+from vllm_graft.image.entries import LayerEntry, is_binary, is_kept, is_noted
+from vllm_graft.install.native import Binary
+from vllm_graft.install.search import Found
+from vllm_graft.values.image import Placed, Placement
+
+_MOST_LINKS = 40
+"""As Linux: a chain of links that is longer leads nowhere."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One name in the tree."""
+
+    entry: LayerEntry
+    layer: int
+    """The layer that says what is here."""
+    children: dict[str, "Node"] | None = None
+    """None: this is no folder."""
+
+
+def _folder(layer: int, path: str = "") -> Node:
+    return Node(LayerEntry(path=path, kind="folder"), layer, {})
+
+
+@dataclass(slots=True)
+class ImageTree:
+    """The merged file system; paths are absolute, and a link never leads out of it."""
+
+    root: Node = field(default_factory=lambda: _folder(-1))
+    layers: int = 0
+
+    @classmethod
+    def of(cls, layers: Iterable[Iterable[LayerEntry]]) -> Self:
+        """Lay these over one another, lowest first."""
+        tree = cls()
+        for entries in layers:
+            tree.add(entries)
+        return tree
+
+    # --- laying a layer over what is there ---------------------------------------------------------------------
+
+    def add(self, entries: Iterable[LayerEntry]) -> None:
+        """Lay one layer over what is there.
+
+        Source: OCI image specification 1.1, layer.md: a whiteout hides what lower layers have and never what its
+        own layer has, wherever in the archive it stands.
+        """
+        layer = self.layers
+        self.layers += 1
+        for entry in entries:
+            match entry.kind:
+                case "whiteout":
+                    self._hide(entry.path, layer)
+                case "opaque":
+                    found = self._node(entry.path)
+                    if found is not None and found.children is not None:
+                        _hide_lower(found, layer)
+                case _:
+                    self._put(entry, layer)
+
+    def _hide(self, path: str, layer: int) -> None:
+        folder, _, name = path.rpartition("/")
+        above = self._node(folder)
+        if above is None or above.children is None or name not in above.children:
+            return
+        node = above.children[name]
+        if node.layer == layer and node.children is None:
+            return
+        _hide_lower(node, layer)
+        if node.layer < layer and not node.children:
+            del above.children[name]
+
+    def _put(self, entry: LayerEntry, layer: int) -> None:
+        if not entry.path:
+            self.root.entry, self.root.layer = entry, layer
+            return
+        folder, _, name = entry.path.rpartition("/")
+        if entry.kind == "hard link":
+            entry = self._linked(entry)
+        # A file that nobody asks about matters only where it takes the place of something.
+        quiet = entry.kind == "file" and not (is_kept(entry.path) or is_noted(entry.path))
+        if quiet and not is_binary(entry.path):
+            above = self._node(folder)
+            if above is None or above.children is None or name not in above.children:
+                return
+        above = self._made(folder, layer)
+        assert above.children is not None
+        before = above.children.get(name)
+        if entry.kind == "folder" and before is not None and before.children is not None:
+            before.entry, before.layer = entry, layer
+            return
+        above.children[name] = Node(entry, layer, {} if entry.kind == "folder" else None)
+
+    def _linked(self, entry: LayerEntry) -> LayerEntry:
+        found = self._node(entry.target)
+        if found is None:
+            # The other name is one that nobody asks about: the scan hands its content over with this one.
+            return replace(entry, kind="file", target="")
+        other = found.entry
+        return replace(
+            other,
+            path=entry.path,
+            content=entry.content if other.content is None else other.content,
+            binary=entry.binary if other.binary is None else other.binary,
+        )
+
+    def _node(self, path: str) -> Node | None:
+        """Give what has this path; of links, only those above it are followed, as an engine does."""
+        folder, _, name = path.rpartition("/")
+        above = self.find(folder)
+        if not name or above is None:
+            return above
+        return (above.children or {}).get(name)
+
+    def _made(self, path: str, layer: int) -> Node:
+        found = self.find(path)
+        if found is not None and found.children is not None:
+            return found
+        node = self.root
+        done: list[str] = []
+        for step in filter(None, self.real_path(path).split("/")):
+            done.append(step)
+            assert node.children is not None
+            inner = node.children.get(step)
+            if inner is None or inner.children is None:
+                inner = node.children[step] = _folder(layer, "/".join(done))
+            node = inner
+        return node
+
+    # --- asking ------------------------------------------------------------------------------------------------
+
+    def real_path(self, place: str) -> str:
+        """Resolve every link; steps that do not exist stay as they are."""
+        return self._resolved(place)[0]
+
+    def find(self, place: str) -> Node | None:
+        """Give what is there, links followed."""
+        return self._resolved(place)[1]
+
+    def _resolved(self, place: str) -> tuple[str, Node | None]:
+        pending = [step for step in place.split("/") if step][::-1]
+        trail: list[tuple[str, Node]] = []
+        links = 0
+        while pending:
+            step = pending.pop()
+            if step == ".":
+                continue
+            if step == "..":
+                if trail:
+                    trail.pop()
+                continue
+            node = trail[-1][1] if trail else self.root
+            inner = None if node.children is None else node.children.get(step)
+            if inner is None:
+                rest = [step, *pending[::-1]]
+                return "/" + "/".join([name for name, _ in trail] + rest), None
+            if inner.entry.kind != "link":
+                trail.append((step, inner))
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                return place, None
+            if inner.entry.target.startswith("/"):
+                trail.clear()
+            pending += [each for each in inner.entry.target.split("/") if each][::-1]
+        return "/" + "/".join(name for name, _ in trail), trail[-1][1] if trail else self.root
+
+    def exists(self, place: str) -> bool:
+        """Tell whether something is there, links followed."""
+        return self.find(place) is not None
+
+    def names(self, place: str) -> list[str]:
+        """Give the sorted names in a folder; empty where there is none."""
+        node = self.find(place)
+        return sorted(node.children) if node is not None and node.children is not None else []
+
+    def read(self, place: str) -> bytes:
+        """Give the content of a file.
+
+        Raises:
+            SourceError: E322, it is not there, or was not kept.
+        """
+        node = self.find(place)
+        if node is None or node.entry.content is None:
+            raise SourceError(
+                f"the image's {place} cannot be read: {'it is no file' if node else 'no such file'}",
+                remedy="The image is damaged, or built in a way that is not known; please report it.",
+                code="E322",
+            )
+        return node.entry.content
+
+    def binary(self, found: Found) -> Binary:
+        """Give what a binary declares, which was read while its layer passed by."""
+        node = self.find(found.place)
+        assert node is not None, "it was found"
+        return node.entry.binary or Binary(schemas={}, modules=(), digest="")
+
+    def walk(self, root: str, folder: str, suffixes: tuple[str, ...]) -> list[Found]:
+        """Find the files under ``root/folder`` with one of these suffixes, sorted by path, links followed."""
+        found: list[Found] = []
+        start = f"{root}/{folder}"
+        pending = [(start, folder, frozenset({self.real_path(start)}))]
+        while pending:
+            place, shown, above = pending.pop()
+            for name in self.names(place):
+                real, node = self._resolved(f"{place}/{name}")
+                path = f"{shown}/{name}"
+                if node is None or real in above or name == "__pycache__":
+                    continue
+                if node.children is not None:
+                    pending.append((real, path, above | {real}))
+                elif name.endswith(suffixes):
+                    found.append(Found(path=path, place=real, signature=""))
+        return sorted(found, key=lambda each: each.path)
+
+    def folders(self, root: str, patterns: tuple[str, ...]) -> list[str]:
+        """Give the folders below ``root`` that a glob pattern names, in the order of the patterns."""
+        return [
+            place
+            for pattern in patterns
+            for place in self._matching(root.rstrip("/"), pattern.split("/"))
+        ]
+
+    def _matching(self, place: str, steps: list[str]) -> Iterator[str]:
+        node = self.find(place or "/")
+        if node is None or node.children is None:
+            return
+        if not steps:
+            yield place
+            return
+        for name in sorted(node.children):
+            if fnmatchcase(name, steps[0]):
+                yield from self._matching(f"{place}/{name}", steps[1:])
+
+    def packages(self) -> list[str]:
+        """Give every folder of the image that holds a ``vllm`` package, sorted."""
+        found: list[str] = []
+        pending = [("", self.root)]
+        while pending:
+            place, node = pending.pop()
+            for name, inner in (node.children or {}).items():
+                if inner.children is None:
+                    continue
+                if name == "vllm" and "__init__.py" in inner.children:
+                    found.append(place or "/")
+                pending.append((f"{place}/{name}", inner))
+        return sorted(found)
+
+    # --- what a new layer must repeat --------------------------------------------------------------------------
+
+    def placement(self, root: str) -> Placement:
+        """Give what is above and below ``root/vllm``, with owners and modes."""
+        entries: dict[str, Placed] = {}
+        place = ""
+        for step in filter(None, root.split("/")):
+            place += f"/{step}"
+            node = self.find(place)
+            assert node is not None, "the root was found"
+            entries[place] = placed(node)
+        links: dict[str, str] = {}
+        pending = [f"{root}/vllm"]
+        while pending:
+            place = pending.pop()
+            real, node = self._resolved(place)
+            if node is None:
+                continue
+            if real != place and node.children is not None:
+                links[place] = real
+            elif place not in entries:
+                entries[place] = placed(node)
+                pending += [f"{place}/{name}" for name in node.children or ()]
+        for name in self.names(root):
+            node = self.find(f"{root}/{name}")
+            if node is not None and name.startswith("vllm_graft_overlay-"):
+                entries[f"{root}/{name}"] = placed(node)
+        return Placement(root=root, entries=entries, links=links)
+
+
+def placed(node: Node) -> Placed:
+    """Give mode and owner."""
+    entry = node.entry
+    return Placed(
+        mode=entry.mode, uid=entry.uid, gid=entry.gid, is_folder=node.children is not None
+    )
+
+
+def _hide_lower(node: Node, layer: int) -> None:
+    for name, inner in list((node.children or {}).items()):
+        if inner.layer < layer and inner.children is None:
+            del (node.children or {})[name]
+        elif inner.children is not None:
+            _hide_lower(inner, layer)
+            if inner.layer < layer and not inner.children:
+                del (node.children or {})[name]

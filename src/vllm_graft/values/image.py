@@ -1,0 +1,57 @@
+"""An image: what it says of itself, and what lies where in its file system."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from vllm_graft.values.digest import Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """What an image says of itself."""
+
+    reference: str
+    """A name for messages."""
+    architecture: str
+    """As Go spells it: ``amd64``, ``arm64``."""
+    system: str
+    variant: str
+    settings: Mapping[str, object]
+    """Entrypoint, command, environment and so on: the ``config`` object of an OCI image configuration."""
+    layers: tuple[Digest, ...]
+    """The diff ids, lowest first."""
+
+    @property
+    def platform(self) -> str:
+        """Give ``linux/arm64/v8``."""
+        return "/".join(filter(None, (self.system, self.architecture, self.variant)))
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Give the environment that a container of this image starts with."""
+        told = self.settings.get("Env") or ()
+        lines = [str(line) for line in cast("Sequence[object]", told)]
+        return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One file or folder of an image, as an entry of a new layer must repeat it."""
+
+    mode: int
+    uid: int
+    gid: int
+    is_folder: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where vLLM lies in an image."""
+
+    root: str
+    """The folder that holds ``vllm/``: absolute, links resolved."""
+    entries: Mapping[str, Placed] = field(default_factory=dict[str, Placed])
+    """Absolute path → what is there: every folder above the root, and all of ``vllm/``."""
+    links: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Absolute path of each folder below ``vllm/`` that is a link → the folder that it leads to."""
