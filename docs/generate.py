@@ -11,6 +11,7 @@ from coverage_page import coverage_page
 from same_tokens import same_tokens_page
 
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
+from vllm_graft.report.explanation import EXPLANATION_SCHEMA, Explanation
 from vllm_graft.report.ink import Ink
 from vllm_graft.report.inspection import INSPECTION_SCHEMA
 from vllm_graft.report.plan import render_plan
@@ -111,7 +112,8 @@ def _options_table(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def _descriptions() -> Mapping[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
-    for path in (*sorted((PACKAGE / "values").glob("*.py")), PACKAGE / "report/rules.py"):
+    reports = (PACKAGE / "report/rules.py", PACKAGE / "report/explanation.py")
+    for path in (*sorted((PACKAGE / "values").glob("*.py")), *reports):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 found[node.name, ""] = ast.get_docstring(node) or ""
@@ -157,6 +159,12 @@ def schema_pages() -> Mapping[str, Mapping[str, object]]:
             ],
             "$defs": {"Rule": one},
         },
+        "explain-plan": schema_of(
+            Explanation,
+            title="what `vllm-graft explain --plan FILE --format json` prints",
+            descriptions=descriptions,
+            extras={Explanation: {"schema": {"const": EXPLANATION_SCHEMA}}},
+        ),
     }
 
 

@@ -92,6 +92,8 @@ def test_what_every_verb_prints_follows_its_schema(
         ("apply", (*apply, "--revert")),
         ("explain", ("explain", "G204")),
         ("explain", ("explain",)),
+        ("explain-plan", ("explain", "--plan", plan_file)),
+        ("explain-plan", ("explain", "grafted", "--plan", plan_file)),
     ):
         value = printed(capsys, *argv)
         jsonschema.validate(value, schema_named(name))

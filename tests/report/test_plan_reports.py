@@ -112,7 +112,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
         self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "wbr", "br"):
+        if tag not in ("meta", "wbr", "br", "col"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -65,9 +65,13 @@ def _inspect(words: argparse.Namespace, setting: Setting) -> Result:
 
 
 def _explain(words: argparse.Namespace, setting: Setting) -> Result:
-    from vllm_graft.workflows.explain import explain
+    from vllm_graft.report.ink import Ink
+    from vllm_graft.workflows.explain import explain, explain_in_plan
 
-    return explain(words.code, setting.form), 0
+    if not words.plan:
+        return explain(words.code, setting.form), 0
+    ink = Ink(colour=setting.colour, width=setting.width)
+    return explain_in_plan(words.code, words.plan, setting.form, ink), 0
 
 
 def _plan(words: argparse.Namespace, setting: Setting) -> Result:

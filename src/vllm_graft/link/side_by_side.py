@@ -257,11 +257,11 @@ def _beside(donor: _Shown | None, base: _Shown | None) -> tuple[str, bool]:
     """
     ours = _NOTHING if donor is None else donor.lines
     theirs = _NOTHING if base is None else base.lines
-    is_cut = max(len(theirs.texts), len(ours.texts)) > MOST_LINES
     if base is not None and base.stands_for_more:
         theirs = _NOTHING
     if donor is not None and donor.stands_for_more and base is not None:
         ours = _NOTHING
+    is_cut = max(len(theirs.texts), len(ours.texts)) > MOST_LINES
     rows = [
         *(_Row("-", text, number, 0) for number, text in enumerate(theirs.texts[:MOST_LINES])),
         *(

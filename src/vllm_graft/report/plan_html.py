@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from vllm_graft.report.compared_html import render_compared
 from vllm_graft.report.plan_view import (
     DECISIONS,
     KINDS,
+    RESOLUTIONS,
     PlanView,
     base_has,
     changed_lines,
@@ -18,7 +20,7 @@ from vllm_graft.report.plan_view import (
 )
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding
-from vllm_graft.values.plan import PlanSource
+from vllm_graft.values.plan import PlanSource, Reference
 
 _STEP = re.compile(r"(?<=\w)(?:/|==|\.(?=[A-Za-z_])(?!py\b|md\b|json\b))")
 
@@ -102,7 +104,7 @@ def _section(title: str, body: str, otherwise: str) -> str:
 def _findings(view: PlanView) -> str:
     parts: list[str] = []
     for group in view.groups:
-        rows = "\n".join(_finding(each) for each in group.findings)
+        rows = "\n".join(_finding(view, each) for each in group.findings)
         opened = " open" if group.severity == "blocked" else ""
         parts.append(
             f'<details{opened}><summary><span class="badge {group.severity}">{group.severity}</span>'
@@ -112,7 +114,7 @@ def _findings(view: PlanView) -> str:
     return "\n".join(parts)
 
 
-def _finding(finding: Finding) -> str:
+def _finding(view: PlanView, finding: Finding) -> str:
     # Sentences of four kinds, each as long as it likes: a table would push the last, what to do, off the page.
     told = (
         ("where", _code(str(finding.site))),
@@ -120,7 +122,18 @@ def _finding(finding: Finding) -> str:
         ("found", _prose(finding.found)),
         ("what to do", _prose(finding.remedy)),
     )
+    return _list(told) + _compared(view, finding.comparison)
+
+
+def _list(told: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{''.join(f'<dt>{word}</dt><dd>{text}</dd>' for word, text in told)}</dl>"
+
+
+def _compared(view: PlanView, name: str) -> str:
+    comparison = view.comparisons.get(name)
+    if comparison is None:
+        return ""
+    return render_compared(comparison, base=view.plan.base.version, donor=view.plan.donor.version)
 
 
 def _modules(view: PlanView) -> str:
@@ -169,21 +182,26 @@ def _references(view: PlanView) -> str:
         for number, kind, meaning in view.references
     )
     summary = f'<table class="bars">{bars}</table>' if bars else ""
-    rows = _table(
-        ("name in the donor", "resolution", "satisfied by", "why", "used first at"),
-        (
-            (
-                _code(each.target),
-                escape(each.resolution),
-                _code(each.satisfied_by) if each.satisfied_by else "",
-                _prose(each.reason),
-                _code(str(each.site)),
-            )
-            for each in view.plan.references
-        ),
+    parts = [summary]
+    for kind, references in view.resolved.items():
+        inner = "\n".join(_reference(view, each) for each in references)
+        parts.append(
+            f"<details><summary><b>{escape(kind)}</b> {escape(RESOLUTIONS[kind])}"
+            f'<span class="count">{len(references)}</span></summary>{inner}</details>'
+        )
+    return "\n".join(parts)
+
+
+def _reference(view: PlanView, reference: Reference) -> str:
+    told = (
+        ("satisfied by", _code(reference.satisfied_by) if reference.satisfied_by else "nothing"),
+        ("why", _prose(reference.reason)),
+        ("used first at", _code(str(reference.site))),
     )
-    listed = count(len(view.plan.references), "reference")
-    return f"{summary}<details><summary>{listed} that are not identical</summary>{rows}</details>"
+    return (
+        f"<details><summary>{_code(reference.target)}</summary>"
+        f"{_list(told)}{_compared(view, reference.target)}</details>"
+    )
 
 
 def _sites(view: PlanView) -> str:

@@ -11,7 +11,11 @@ from vllm_graft.report.plan_view import (
     donor_wants,
     line_count,
 )
+from vllm_graft.report.side_by_side import lines_of
 from vllm_graft.values.plan import PlanSource
+from vllm_graft.values.side_by_side import Side
+
+_COMPARED = ("definition in the donor", "definition in the base")
 
 
 def render_plan_markdown(view: PlanView) -> str:
@@ -46,6 +50,15 @@ def render_plan_markdown(view: PlanView) -> str:
             view.references,
         ),
         (
+            "References that are not identical",
+            ("name in the donor", "resolution", "in the donor", "in the base", "why"),
+            (
+                (f"`{each.target}`", each.resolution, *_sides(view, each.target), each.reason)
+                for found in view.resolved.values()
+                for each in found
+            ),
+        ),
+        (
             "Repairs",
             ("file", "what was changed"),
             ((f"`{module.path}`", text) for module, texts in view.repairs for text in texts),
@@ -74,9 +87,17 @@ def render_plan_markdown(view: PlanView) -> str:
         ),
         (
             "Findings",
-            ("severity", "code", "where", "wanted", "found", "what to do"),
+            ("severity", "code", "where", *_COMPARED, "wanted", "found", "what to do"),
             (
-                (group.severity, group.code, f"`{each.site}`", each.wanted, each.found, each.remedy)
+                (
+                    group.severity,
+                    group.code,
+                    f"`{each.site}`",
+                    *_sides(view, each.comparison),
+                    each.wanted,
+                    each.found,
+                    each.remedy,
+                )
                 for group in view.groups
                 for each in group.findings
             ),
@@ -90,6 +111,16 @@ def render_plan_markdown(view: PlanView) -> str:
     for title, head, rows in sections:
         lines += _table(title, head, rows)
     return "\n".join(lines) + "\n"
+
+
+def _sides(view: PlanView, name: str) -> tuple[str, str]:
+    """Name the places of the two definitions, the donor's first."""
+    compared = view.comparisons.get(name)
+    return ("", "") if compared is None else (_side(compared.donor), _side(compared.base))
+
+
+def _side(side: Side | None) -> str:
+    return "" if side is None else f"`{lines_of(side)}`"
 
 
 def _install(source: PlanSource) -> str:

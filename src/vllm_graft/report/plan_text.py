@@ -17,8 +17,11 @@ from vllm_graft.report.plan_view import (
     donor_wants,
     line_count,
 )
+from vllm_graft.report.side_by_side import places
+from vllm_graft.values.finding import Finding
 
 _SHOWN = 3
+_HINT = "`vllm-graft explain CODE --plan PLAN` sets the two definitions side by side"
 
 
 def render_plan_text(view: PlanView, ink: Ink) -> str:
@@ -104,10 +107,12 @@ def _dependencies(view: PlanView, ink: Ink) -> Iterator[str]:
 
 def _findings(view: PlanView, ink: Ink) -> Iterator[str]:
     for group in view.groups:
-        yield from _group(group, ink)
+        yield from _group(view, group, ink)
+    if view.groups:
+        yield from (ink.mark("dim", line) for line in _wrapped(_HINT, "  ", ink))
 
 
-def _group(group: FindingGroup, ink: Ink) -> Iterator[str]:
+def _group(view: PlanView, group: FindingGroup, ink: Ink) -> Iterator[str]:
     times = f" ({len(group.findings)} times)" if len(group.findings) > 1 else ""
     plain, marked = (
         f"  {group.severity} {group.code}",
@@ -117,11 +122,32 @@ def _group(group: FindingGroup, ink: Ink) -> Iterator[str]:
         yield line.replace(plain, marked, 1)
     shown = len(group.findings) if group.severity == "blocked" else _SHOWN
     for finding in group.findings[:shown]:
-        yield f"    {ink.mark('blue', str(finding.site))}"
+        is_note = group.severity == "note"
+        if is_note:
+            yield from _wrapped(finding.wanted, "    ", ink)
+        else:
+            yield f"    {ink.mark('blue', str(finding.site))}"
+        compared = places(view.comparisons.get(finding.comparison))
+        yield from (f"      {ink.mark('blue', line)}" for line in _paired(compared, finding, ink))
+        if is_note:
+            continue
         yield from _wrapped(f"wanted {finding.wanted}; found {finding.found}", "      ", ink)
         yield from _wrapped(f"help: {finding.remedy}", "      ", ink)
     if (more := len(group.findings) - shown) > 0:
         yield ink.mark("dim", f"    and {more} more: see the report")
+
+
+def _paired(compared: tuple[str, ...], finding: Finding, ink: Ink) -> Iterator[str]:
+    """Put both places on one line, or on two; what is the finding's own place is told already."""
+    told = [text for text in compared if finding.severity == "note" or text != str(finding.site)]
+    if not told:
+        return
+    line = f"compare {' with '.join(told)}" if len(told) > 1 else f"see {told[0]}"
+    if len(line) + 6 <= ink.width:
+        yield line
+    else:
+        yield f"compare {told[0]}"
+        yield from (f"   with {text}" for text in told[1:])
 
 
 def _rungs(view: PlanView, ink: Ink) -> Iterator[str]:

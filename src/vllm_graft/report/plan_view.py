@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.report.rules import Rule
+from vllm_graft.report.side_by_side import comparisons_of
 from vllm_graft.values.finding import Finding
 from vllm_graft.values.plan import (
     DependencyDecision,
@@ -13,8 +14,10 @@ from vllm_graft.values.plan import (
     EditSite,
     GraftedModule,
     GraftPlan,
+    Reference,
     Verdict,
 )
+from vllm_graft.values.side_by_side import SideBySide
 
 RESOLUTIONS: Mapping[str, str] = {
     "identical": "the base has the same code",
@@ -81,6 +84,10 @@ class PlanView:
     """The verdict in words."""
     references: tuple[tuple[int, str, str], ...]
     """Count, resolution, meaning."""
+    resolved: Mapping[str, tuple[Reference, ...]]
+    """Resolution → references that are not identical."""
+    comparisons: Mapping[str, SideBySide]
+    """Name → the two definitions."""
     repairs: tuple[tuple[GraftedModule, tuple[str, ...]], ...]
     """Modules whose text was changed, with what was changed."""
     sites: Mapping[str, tuple[EditSite, ...]]
@@ -102,6 +109,12 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
             for kind, meaning in RESOLUTIONS.items()
             if plan.reference_counts.get(kind)
         ),
+        resolved={
+            kind: found
+            for kind in RESOLUTIONS
+            if (found := tuple(each for each in plan.references if each.resolution == kind))
+        },
+        comparisons=comparisons_of(plan),
         repairs=tuple((module, module.rewrites) for module in plan.modules if module.rewrites),
         sites={
             decision: found

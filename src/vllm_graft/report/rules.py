@@ -3,6 +3,7 @@
 """What each finding and error code means."""
 
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 
 from vllm_graft.errors import RequestError
 from vllm_graft.report.form import Form
+
+_CODE = re.compile(r"[GE]\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +34,22 @@ def parse_rules(table: Mapping[str, Any]) -> Mapping[str, Rule]:
     return {code: _rule(code, row) for code, row in table.items()}
 
 
+def is_code(text: str) -> bool:
+    """Tell a code, however it was copied, from a name."""
+    return _CODE.fullmatch(_bare(text)) is not None
+
+
+def _bare(code: str) -> str:
+    return code.strip().upper().removeprefix("ERROR[").removesuffix("]")
+
+
 def find_rule(rules: Mapping[str, Rule], code: str) -> Rule:
     """Look a code up, in any case.
 
     Raises:
         RequestError: there is no such code; the closest ones are offered.
     """
-    wanted = code.strip().upper().removeprefix("ERROR[").removesuffix("]")
+    wanted = _bare(code)
     if (rule := rules.get(wanted)) is not None:
         return rule
     close = get_close_matches(wanted, rules, n=3, cutoff=0.5)
