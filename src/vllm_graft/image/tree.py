@@ -2,10 +2,10 @@
 # the files that entries.py keeps or notes; what else an image holds takes part only by hiding these.
 """Layers laid over one another."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from typing import Self
+from itertools import accumulate
+from typing import Protocol, Self
 
 from vllm_graft.errors import SourceError
 from vllm_graft.image.entries import LayerEntry, is_binary, is_kept, is_noted
@@ -32,12 +32,30 @@ def _folder(layer: int, path: str = "") -> Node:
     return Node(LayerEntry(path=path, kind="folder"), layer, {})
 
 
+class Supply(Protocol):
+    """Where a tree that is not there yet comes from, part by part; paths are absolute, no link in them."""
+
+    def one(self, place: str) -> Iterable[LayerEntry]:
+        """Give what is at this place, without what is in it; nothing where nothing is."""
+        ...
+
+    def all(self, place: str) -> Iterable[LayerEntry]:
+        """Give this folder with everything in it."""
+        ...
+
+
 @dataclass(slots=True)
 class ImageTree:
     """The merged file system; paths are absolute, and a link never leads out of it."""
 
     root: Node = field(default_factory=lambda: _folder(-1))
     layers: int = 0
+    supply: Supply | None = None
+    """None: all is there."""
+    known: set[str] = field(default_factory=set[str])
+    """Places that were asked of the supply."""
+    whole: set[str] = field(default_factory=set[str])
+    """Folders that were asked of the supply with all that is in them."""
 
     @classmethod
     def of(cls, layers: Iterable[Iterable[LayerEntry]]) -> Self:
@@ -160,6 +178,7 @@ class ImageTree:
                     trail.pop()
                 continue
             node = trail[-1][1] if trail else self.root
+            self._ask(trail, step)
             inner = None if node.children is None else node.children.get(step)
             if inner is None:
                 rest = [step, *pending[::-1]]
@@ -175,12 +194,43 @@ class ImageTree:
             pending += [each for each in inner.entry.target.split("/") if each][::-1]
         return "/" + "/".join(name for name, _ in trail), trail[-1][1] if trail else self.root
 
+    def _ask(self, trail: list[tuple[str, Node]], step: str) -> None:
+        if self.supply is None:
+            return
+        above = ""
+        for name, _ in trail:
+            above += f"/{name}"
+            if above in self.whole:
+                return
+        place = f"{above}/{step}"
+        if "/" not in self.whole and place not in self.known:
+            self.known.add(place)
+            self._take(self.supply.one(place))
+
+    def fetch(self, place: str) -> None:
+        """See to it that all that is in this folder is there."""
+        node = self.find(place)
+        real = self.real_path(place)
+        steps = ["/", *(f"/{each}" for each in accumulate(real.split("/")[1:], "{}/{}".format))]
+        if self.supply is None or node is None or node.children is None:
+            return
+        if self.whole.isdisjoint(steps):
+            self.whole.add(real)
+            self._take(self.supply.all(real))
+
+    def _take(self, entries: Iterable[LayerEntry]) -> None:
+        taken = tuple(entries)
+        supply, self.supply = self.supply, None
+        self.add(taken)
+        self.supply = supply
+
     def exists(self, place: str) -> bool:
         """Tell whether something is there, links followed."""
         return self.find(place) is not None
 
     def names(self, place: str) -> list[str]:
         """Give the sorted names in a folder; empty where there is none."""
+        self.fetch(place)
         node = self.find(place)
         return sorted(node.children) if node is not None and node.children is not None else []
 
@@ -222,25 +272,6 @@ class ImageTree:
                 elif name.endswith(suffixes):
                     found.append(Found(path=path, place=real, signature=""))
         return sorted(found, key=lambda each: each.path)
-
-    def folders(self, root: str, patterns: tuple[str, ...]) -> list[str]:
-        """Give the folders below ``root`` that a glob pattern names, in the order of the patterns."""
-        return [
-            place
-            for pattern in patterns
-            for place in self._matching(root.rstrip("/"), pattern.split("/"))
-        ]
-
-    def _matching(self, place: str, steps: list[str]) -> Iterator[str]:
-        node = self.find(place or "/")
-        if node is None or node.children is None:
-            return
-        if not steps:
-            yield place
-            return
-        for name in sorted(node.children):
-            if fnmatchcase(name, steps[0]):
-                yield from self._matching(f"{place}/{name}", steps[1:])
 
     def packages(self) -> list[str]:
         """Give every folder of the image that holds a ``vllm`` package, sorted."""

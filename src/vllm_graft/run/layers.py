@@ -59,19 +59,30 @@ def damaged(where: str, error: Exception) -> SourceError:
 
 
 def scan_archive(
-    stream: Readable, *, where: str, extra: frozenset[str] = frozenset()
+    stream: Readable,
+    *,
+    where: str,
+    extra: frozenset[str] = frozenset(),
+    below: str = "",
+    most: int | None = None,
 ) -> tuple[tuple[LayerEntry, ...], frozenset[str]]:
-    """Read the entries of an archive that is not compressed, as :func:`scan_layer` does."""
+    """Read the entries of an archive that is not compressed, as :func:`scan_layer` does.
+
+    ``below``: the folder of the image in which it was packed; ``most``: entries that are read.
+    """
     found: list[LayerEntry] = []
     held: dict[str, tuple[bytes | None, Binary | None]] = {}
     missing: set[str] = set()
     with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|", bufsize=PIECE) as archive:
-        while (member := archive.next()) is not None:
+        while len(found) != most and (member := archive.next()) is not None:
             vars(archive)["members"] = []  # it would keep them all
+            if below:
+                member.name = f"{below}/{member.name}"
+                member.linkname = (
+                    f"{below}/{member.linkname}" if member.islnk() else member.linkname
+                )
             path = clean_path(member.name, where=where)
             entry = _entry(archive, member, path, where=where, extra=extra)
-            if entry is None:
-                continue
             if entry.path in extra:
                 held[entry.path] = (entry.content, entry.binary)
             elif entry.kind == "hard link" and _is_read(entry.path) and not _is_read(entry.target):
@@ -95,7 +106,7 @@ def _entry(
     *,
     where: str,
     extra: frozenset[str],
-) -> LayerEntry | None:
+) -> LayerEntry:
     plain = LayerEntry(
         path=path,
         kind="file",

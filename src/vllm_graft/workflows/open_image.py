@@ -2,7 +2,7 @@
 """Open an image."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import cast
@@ -15,6 +15,7 @@ from vllm_graft.image.oci import (
     candidates_of_index,
     choose,
     parse_configuration,
+    refuse_other_platform,
 )
 from vllm_graft.image.places import Interpreter, interpreter_within, interpreters
 from vllm_graft.image.tree import ImageTree
@@ -23,11 +24,13 @@ from vllm_graft.install.environment_layout import interpreter_of_site
 from vllm_graft.install.search import Copy, find_copies, read_copy
 from vllm_graft.install.transformers_names import AUTO_FILES
 from vllm_graft.run.cache import Cache
+from vllm_graft.run.engine import container_files, find_engine, inspect_image
 from vllm_graft.run.image_files import ImageArchive, Layout, altered, read_archive
 from vllm_graft.values.digest import Digest
+from vllm_graft.values.environment import Environment
 from vllm_graft.values.image import ImageFacts, Placed, Placement
 from vllm_graft.values.install import Install
-from vllm_graft.values.source import ArchiveSource, ImageSource, OciSource, Platform
+from vllm_graft.values.source import ArchiveSource, DockerSource, ImageSource, OciSource, Platform
 
 _READER = "1"
 """Goes up whenever the same layers are read otherwise."""
@@ -43,19 +46,46 @@ class OpenedImage:
 
 
 def open_image(
-    source: ImageSource, place: str, *, platform: Platform | None, cache: Cache
+    source: ImageSource,
+    *,
+    platform: Platform | None,
+    environment: Environment,
+    cache: Cache,
 ) -> OpenedImage:
-    """Read an image that lies on this machine as files.
+    """Read an image.
 
     Raises:
         SourceError: E322 it is none, or damaged; E323 it is not said which; E324 it was altered; E320 it holds no
-            vLLM; E321 it holds several.
+            vLLM; E321 it holds several; E330 to E335 the engine does not give it.
     """
     match source:
-        case OciSource():
-            return _open_layout(source, Layout(place), platform, cache)
-        case ArchiveSource():
-            return _open_archive(source, place, platform, cache)
+        case DockerSource():
+            return _open_in_engine(source, environment.variables, platform, cache)
+        case OciSource(path=path):
+            return _open_layout(source, Layout(at_home(path, environment)), platform, cache)
+        case ArchiveSource(path=path):
+            return _open_archive(source, at_home(path, environment), platform, cache)
+
+
+def at_home(path: str, environment: Environment) -> str:
+    """Give the path that is meant: a shell does not expand the tilde of `path:~/vllm`."""
+    if path == "~" or path.startswith("~/"):
+        return str(PurePosixPath(environment.home) / path[2:])
+    return path
+
+
+def _open_in_engine(
+    source: DockerSource, variables: Mapping[str, str], platform: Platform | None, cache: Cache
+) -> OpenedImage:
+    engine = find_engine(variables)
+    facts = inspect_image(engine, source.reference, variables)
+    refuse_other_platform(facts, platform)
+    if (known := _known(source, facts, cache)) is not None:
+        return known
+    with container_files(engine, facts, variables) as supply:
+        opened = read_tree(source, facts, ImageTree(supply=supply))
+    _keep(cache, _key(source, facts), opened)
+    return opened
 
 
 def _open_layout(
@@ -67,6 +97,7 @@ def _open_layout(
     facts = parse_configuration(
         content, reference=_name(candidate, layout.place), where=layout.place
     )
+    refuse_other_platform(facts, platform)
 
     def layers() -> Iterable[ScannedLayer]:
         for name in candidate.layers:
@@ -84,6 +115,7 @@ def _open_archive(
     )
     content = _document(archive, candidate.config, place)
     facts = parse_configuration(content, reference=_name(candidate, place), where=place)
+    refuse_other_platform(facts, platform)
     layers = [_layer(archive, name, place) for name in candidate.layers]
     return _open(source, facts, lambda: _laid(facts, layers, place), cache)
 
@@ -149,12 +181,17 @@ def _laid(facts: ImageFacts, layers: Iterable[ScannedLayer], place: str) -> Imag
 def _open(
     source: ImageSource, facts: ImageFacts, laid: Callable[[], ImageTree], cache: Cache
 ) -> OpenedImage:
-    key = "\0".join((_READER, *map(str, facts.layers), json.dumps(facts.variables), source.within))
-    if (known := _from_cache(cache, key, source, facts)) is not None:
+    if (known := _known(source, facts, cache)) is not None:
         return known
     opened = read_tree(source, facts, laid())
-    _keep(cache, key, opened)
+    _keep(cache, _key(source, facts), opened)
     return opened
+
+
+def _key(source: ImageSource, facts: ImageFacts) -> str:
+    # Where vLLM is looked for depends on the environment and the working directory.
+    told = (facts.variables, str(facts.settings.get("WorkingDir") or ""))
+    return "\0".join((_READER, *map(str, facts.layers), json.dumps(told), source.within))
 
 
 def read_tree(source: ImageSource, facts: ImageFacts, tree: ImageTree) -> OpenedImage:
@@ -168,6 +205,7 @@ def read_tree(source: ImageSource, facts: ImageFacts, tree: ImageTree) -> Opened
     )
     copies = _copies(tree, found)
     if not copies and not source.within:
+        tree.fetch("/")
         copies = _copies(tree, _elsewhere(tree))
     if not copies:
         raise _no_vllm(facts, source, tree, found)
@@ -279,10 +317,8 @@ def _keep(cache: Cache, key: str, opened: OpenedImage) -> None:
     )
 
 
-def _from_cache(
-    cache: Cache, key: str, source: ImageSource, facts: ImageFacts
-) -> OpenedImage | None:
-    pointer = cache.lookup("images", key) or {}
+def _known(source: ImageSource, facts: ImageFacts, cache: Cache) -> OpenedImage | None:
+    pointer = cache.lookup("images", _key(source, facts)) or {}
     try:
         block = cache.get(Digest.parse(pointer.get("install", "")))
         told = cache.get(Digest.parse(pointer.get("placement", "")))

@@ -2,7 +2,6 @@
 # the linker reads; the wheel itself is not kept.
 """Open a source."""
 
-from pathlib import PurePosixPath
 from typing import assert_never
 
 from vllm_graft.run.cache import Cache
@@ -11,6 +10,7 @@ from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
 from vllm_graft.values.source import (
     ArchiveSource,
+    DockerSource,
     OciSource,
     PathSource,
     PyPISource,
@@ -19,7 +19,7 @@ from vllm_graft.values.source import (
     WheelSource,
 )
 from vllm_graft.workflows.open_folder import open_folder
-from vllm_graft.workflows.open_image import open_image
+from vllm_graft.workflows.open_image import at_home, open_image
 from vllm_graft.workflows.open_release import open_release
 from vllm_graft.workflows.open_wheel import open_wheel
 
@@ -44,22 +44,13 @@ def open_install(
                 source, options=options or SourceOptions(), environment=environment, cache=cache
             )
         case WheelSource(path=path):
-            return open_wheel(_at_home(path, environment), source=str(source), cache=cache)
+            return open_wheel(at_home(path, environment), source=str(source), cache=cache)
         case PathSource(path=path):
-            return open_folder(_at_home(path, environment), source=str(source), cache=cache)
-        case OciSource(path=path) | ArchiveSource(path=path):
+            return open_folder(at_home(path, environment), source=str(source), cache=cache)
+        case DockerSource() | OciSource() | ArchiveSource():
+            platform = options.platform if options else None
             return open_image(
-                source,
-                _at_home(path, environment),
-                platform=options.platform if options else None,
-                cache=cache,
+                source, platform=platform, environment=environment, cache=cache
             ).install
         case _:
             assert_never(source)
-
-
-def _at_home(path: str, environment: Environment) -> str:
-    # A shell does not expand the tilde of `path:~/vllm`.
-    if path == "~" or path.startswith("~/"):
-        return str(PurePosixPath(environment.home) / path[2:])
-    return path
