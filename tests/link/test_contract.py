@@ -663,6 +663,31 @@ ROWS = [
         ask="model.OkapiForCausalLM().run()",
     ),
     Row(
+        name="the base's version is doubtful where it chooses among classes that differ",
+        model=a_model("from vllm.model_executor.models.zebra import Zebra", "return Zebra().run()"),
+        files={
+            "vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n"),
+            "vllm/model_executor/models/zebra.py": (
+                (
+                    "from vllm.v1.pool import Pool\n\n\n"
+                    "class Wide:\n    def run(self):\n        return Pool.size\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        kind = Wide\n"
+                    "        self.part = kind()\n        self.size = Pool.size\n"
+                    "    def run(self):\n        return self.part.run()\n"
+                ),
+                (
+                    "class Wide:\n    def run(self):\n        return 3\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        kind = Wide\n"
+                    "        self.part = kind()\n        self.size = 3\n"
+                    "    def run(self):\n        return self.part.run()\n"
+                ),
+            ),
+        },
+        codes={"G217 review"},
+        resolutions={"Zebra": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
         name="the base's version is doubtful where it makes other parts",
         model=a_model("from vllm.model_executor.models.zebra import Zebra", "return Zebra().run()"),
         files={
@@ -696,6 +721,78 @@ ROWS = [
         codes=set(),
         resolutions={"Zebra": "grafted"},
         ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── G221: classes that exist twice ────────────────────────────────────────────────────────────
+    Row(
+        name="where the base's version makes the objects, what asks for their class asks for the base's",
+        model=a_model(
+            "from vllm.model_executor.models.zebra import Stripe, Zebra",
+            "return isinstance(Zebra().part, Stripe)",
+        ),
+        files={
+            "vllm/v1/pool.py": ("class Pool:\n    size = 3\n", "SIZE = 1\n"),
+            "vllm/model_executor/models/zebra.py": (
+                (
+                    "from vllm.v1.pool import Pool\n\n\n"
+                    "class Stripe:\n    width = 2\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        self.part = Stripe()\n"
+                    "    def run(self):\n        return Pool.size\n"
+                ),
+                (
+                    "class Stripe:\n    width = 1\n\n\n"
+                    "class Zebra:\n    def __init__(self):\n        self.part = Stripe()\n"
+                    "    def run(self):\n        return 3\n"
+                ),
+            ),
+        },
+        codes={"G217 review"},
+        resolutions={"Zebra": "changed", "Stripe": "changed"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="the donor's version stays where only grafted code makes the objects that are asked",
+        model=a_model(
+            "from vllm.model_executor.models.zebra import Stripe",
+            "return isinstance(Stripe(), Stripe) and Stripe.width",
+        ),
+        files={
+            "vllm/model_executor/models/zebra.py": (
+                "class Stripe:\n    width = 2\n",
+                "class Stripe:\n    width = 1\n",
+            ),
+        },
+        codes=set(),
+        resolutions={"Stripe": "grafted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="what the base's engine makes is of a class that was derived, for who asks",
+        model=a_model(
+            LIBRARY + "Layer, make", "return isinstance(make(), Layer) and Layer(3).scale(2)"
+        ),
+        donor="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self, by):\n        return self.n * by\n\n\n"
+        "def make():\n    return Layer(1)\n",
+        base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self):\n        return self.n\n\n\n"
+        "def make():\n    return Layer(1)\n",
+        codes={"G201 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="who asks for exactly a class that was derived is told",
+        model=a_model(
+            LIBRARY + "Layer, make", "return type(make()) is Layer and Layer(3).scale(2)"
+        ),
+        donor="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self, by):\n        return self.n * by\n\n\n"
+        "def make():\n    return Layer(1)\n",
+        base="class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+        "    def scale(self):\n        return self.n\n\n\n"
+        "def make():\n    return Layer(1)\n",
+        codes={"G201 note", "G221 review"},
+        resolutions={"Layer": "derived"},
     ),
 ]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from vllm_graft.link.checks import Checker
 from vllm_graft.link.decide import Decisions
+from vllm_graft.link.doubles import Doubles
 from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Root, Unit, is_elsewhere
 from vllm_graft.link.scopes import ONLY_TYPES
@@ -36,7 +37,7 @@ class Linker:
             linked = Linked(self._decisions, constructed=constructed)
             self._walk(linked)
             Checker(linked).check()
-            if self._decline(linked):
+            if self._decline(linked) or Doubles(linked).settle():
                 self._start()
                 linked = Linked(self._decisions)
             elif not self._decisions.changed and linked.constructed == constructed:

@@ -25,20 +25,21 @@ def makes_alike(pair: Pair, donor: Found, base: Found) -> bool:
         if ours.dotted in seen:
             continue
         seen.add(ours.dotted)
-        if ours.definition.kind != "class" or theirs.definition.kind != "class":
-            return False
         if pair.comparison.same_all_the_way(ours, theirs):
             continue
+        if ours.definition.kind != "class" or theirs.definition.kind != "class":
+            return False
         mine, other = _parts(pair.donor, ours), _parts(pair.base, theirs)
         if mine != other or _loaded(pair.donor, ours) != _loaded(pair.base, theirs):
             return False
         if not _computes_alike(ours, theirs):
             return False
-        for name in sorted({name for _, made in mine for name in made}):
-            inner = _model_class(pair, pair.donor, ours, name)
+        # Not only what is called: a constructor may choose a class and call it by another name.
+        for name in sorted({*ours.definition.names, *(n for _, made in mine for n in made)}):
+            inner = _model_code(pair, pair.donor, ours, name)
             if inner is None:
                 continue
-            counterpart = _model_class(pair, pair.base, theirs, name)
+            counterpart = _model_code(pair, pair.base, theirs, name)
             if counterpart is None:
                 return False
             pending.append((inner, counterpart))
@@ -46,26 +47,26 @@ def makes_alike(pair: Pair, donor: Found, base: Found) -> bool:
 
 
 def _computes_alike(ours: Found, theirs: Found) -> bool:
-    """Tell whether the methods of two versions are the same code, constructors and loaders apart."""
+    """Tell whether methods and class values of two versions are the same, constructors and loaders apart."""
     mine, other = (
         {
             name: member.node
             for name, member in found.definition.members.items()
-            if member.function is not None and name not in _NOT_COMPUTED
+            if member.kind != "instance" and name not in _NOT_COMPUTED
         }
         for found in (ours, theirs)
     )
     return mine.keys() == other.keys() and all(same_shape(mine[n], other[n]) for n in mine)
 
 
-def _model_class(pair: Pair, index: Index, owner: Found, name: str) -> Found | None:
-    """The class that a name means where ``owner`` is written, if it is of a model's own code."""
+def _model_code(pair: Pair, index: Index, owner: Found, name: str) -> Found | None:
+    """The class or function that a name means where ``owner`` is written, if it is a model's own code."""
     reached = index.resolve_dotted(owner.module, name)
     if reached is None or reached[1] or not is_inside(reached[0].module):
         return None
     found = reached[0]
     is_of_models = found.module == owner.module or pair.room_of(found.module) != "engine"
-    return found if found.definition.kind == "class" and is_of_models else None
+    return found if found.definition.kind in {"class", "function"} and is_of_models else None
 
 
 def _parts(index: Index, found: Found) -> frozenset[tuple[str, frozenset[str]]]:

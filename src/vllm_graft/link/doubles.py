@@ -1,0 +1,150 @@
+# Where the graft brings the donor's version of a class and the base has one too, two classes of that name exist. Code
+# that asks for the class (`isinstance`) then means one of them, and is handed instances of the other by all that the
+# base makes: by a definition of which the base's version is used, or by the engine. No name, call or member shows that.
+"""Classes that would exist twice, and the code that asks which one an object is of."""
+
+import ast
+from collections.abc import Iterator
+
+from vllm_graft.link.breach import Breach
+from vllm_graft.link.decide import Decisions
+from vllm_graft.link.index import Found, is_inside
+from vllm_graft.link.linked import Linked, Rewrite, Unit
+from vllm_graft.link.syntax import every_node
+from vllm_graft.link.uses import NameUse, Span, span_of
+
+_ASKING = frozenset({"isinstance", "issubclass"})
+_IDENTITY = (ast.Is, ast.IsNot, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+
+
+class Doubles:
+    """Sees to it that what grafted code asks for is what it will be handed."""
+
+    def __init__(self, linked: Linked) -> None:
+        """Look at one round's units."""
+        self._linked = linked
+        self._decisions = linked.decisions
+        self._pair = linked.decisions.pair
+        self._places: dict[str, tuple[tuple[Span, bool], ...]] = {}
+
+    def settle(self) -> bool:
+        """Decline what the base makes, rewrite what can be asked for otherwise; tell if any was declined."""
+        made = _made_by_the_base(self._decisions, self._linked)
+        declined = False
+        for unit, use, is_exact in self._asked():
+            target = use.target
+            counterpart = self._decisions.counterpart(target)
+            if counterpart is None or target.definition.kind != "class":
+                continue
+            if target.dotted in self._decisions.derived:
+                self._ask_for_the_base_class(unit, use, is_exact=is_exact)
+            elif not self._decisions.is_grafted(target):
+                continue
+            elif target.dotted in self._decisions.extracted:
+                self._report(unit, use, "the engine's own are of the base's class", "review")
+            elif (maker := made.get(counterpart.dotted)) is None:
+                continue
+            elif target.dotted in self._decisions.required:
+                self._report(unit, use, f"{maker} of the base makes the base's", "blocked")
+            elif target.dotted not in self._decisions.declined:
+                self._decisions.declined[target.dotted] = (
+                    f"{maker} is the base's own, and makes the base's {target.name};"
+                    f" {unit.dotted} asks for that class"
+                )
+                declined = True
+        return declined
+
+    def _asked(self) -> Iterator[tuple[Unit, NameUse, bool]]:
+        """Uses of a class by which grafted code asks what an object is, and whether for exactly that class."""
+        for unit in sorted(self._linked.units):
+            if not unit.name:
+                continue
+            for use in self._pair.uses_in(unit.module, unit.name, unit.member):
+                if not isinstance(use, NameUse):
+                    continue
+                for place, is_exact in self._asking_places(unit.module):
+                    if use.span in place:
+                        yield unit, use, is_exact
+                        break
+
+    def _asking_places(self, module: str) -> tuple[tuple[Span, bool], ...]:
+        if module not in self._places:
+            self._places[module] = tuple(asking_places(self._pair.donor.tree(module)))
+        return self._places[module]
+
+    def _ask_for_the_base_class(self, unit: Unit, use: NameUse, *, is_exact: bool) -> None:
+        """Ask for the class that was derived from: the base's own instances and the derived are of it."""
+        if is_exact:
+            self._report(unit, use, "it is derived here, and the base makes the base's", "review")
+            return
+        self._linked.rewrites.append(
+            Rewrite(
+                module=unit.module,
+                span=use.span,
+                text=f"{use.written}.__base__",
+                note=f"asks for the base's {use.target.name}, of which the derived one is too",
+            )
+        )
+
+    def _report(self, unit: Unit, use: NameUse, found: str, severity: str) -> None:
+        self._linked.breaches.append(
+            Breach(
+                code="G221",
+                severity="blocked" if severity == "blocked" else "review",
+                module=unit.module,
+                line=use.span.line,
+                wanted=f"an object of {use.target.dotted}, the donor's version",
+                found=found,
+                remedy="see where the objects come from that are asked here",
+                unit=unit.dotted,
+                about=use.target.dotted,
+            )
+        )
+
+
+def asking_places(tree: ast.AST) -> Iterator[tuple[Span, bool]]:
+    """Places of expressions that say which class is asked for, and whether exactly that class is meant."""
+    for node in every_node(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[_, wanted]) if name in _ASKING:
+                yield span_of(wanted), False
+            case ast.ExceptHandler(type=ast.expr() as wanted):
+                yield span_of(wanted), False
+            case ast.MatchClass(cls=wanted):
+                yield span_of(wanted), False
+            case ast.Compare(left=left, ops=[operator], comparators=[right]) if isinstance(
+                operator, _IDENTITY
+            ):
+                for one, other in ((left, right), (right, left)):
+                    if _is_class_of(one):
+                        yield span_of(other), True
+            case _:
+                pass
+
+
+def _is_class_of(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="type"), args=[_]) | ast.Attribute(attr="__class__"):
+            return True
+        case _:
+            return False
+
+
+def _made_by_the_base(decisions: Decisions, linked: Linked) -> dict[str, str]:
+    """Classes outside the engine that the base's versions lead to: dotted → name of the one that does."""
+    pair = decisions.pair
+    made: dict[str, str] = {}
+    for target, decision, _, _ in linked.names.values():
+        if target.dotted not in decisions.declined or decision.base is None:
+            continue
+        pending: list[Found] = [decision.base]
+        while pending:
+            found = pending.pop()
+            if found.dotted in made or pair.room_of(found.module) == "engine":
+                continue
+            made[found.dotted] = target.name
+            for name in sorted(found.definition.names):
+                inner = pair.base.resolve(found.module, name)
+                if inner is not None and is_inside(inner.module) and inner.definition.node:
+                    pending.append(inner)
+    return made
