@@ -794,6 +794,58 @@ ROWS = [
         codes={"G201 note", "G221 review"},
         resolutions={"Layer": "derived"},
     ),
+    *(
+        Row(
+            name=f"a class that the base's engine knows, {how}, is told where the donor's comes along",
+            model=a_model(
+                "from vllm.model_executor.models.zebra import Stripe", "return Stripe().width"
+            ),
+            files={
+                "vllm/v1/proposer.py": ("SIZE = 1\n", engine),
+                "vllm/model_executor/models/zebra.py": (
+                    "class Stripe:\n    width = 2\n",
+                    "class Stripe:\n    width = 1\n",
+                ),
+            },
+            codes={"G222 review"},
+            resolutions={"Stripe": "grafted"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, engine in {
+            "by its name": "from vllm.model_executor.models.zebra import Stripe\n\n\n"
+            "def fits(x):\n    return isinstance(x, Stripe)\n",
+            "by another name": "from vllm.model_executor.models.zebra import Stripe as Bar\n\n\n"
+            "def fits(x):\n    return isinstance(x, (int, Bar))\n",
+            "by its module": "from vllm.model_executor.models import zebra\n\n\n"
+            "def fits(xs):\n    return [x for x in xs if type(x) is zebra.Stripe]\n",
+            "inside a function": "def fits(x):\n"
+            "    from vllm.model_executor.models.zebra import Stripe\n\n"
+            "    return layers_of(x, Stripe)\n",
+            "relatively": "def fits(x):\n"
+            "    from ..model_executor.models.zebra import Stripe as Bar\n\n"
+            "    return layers_of(x, Bar)\n",
+        }.items()
+    ),
+    Row(
+        name="a class that the base's engine names in annotations only is no matter",
+        model=a_model(
+            "from vllm.model_executor.models.zebra import Stripe", "return Stripe().width"
+        ),
+        files={
+            "vllm/v1/proposer.py": (
+                "SIZE = 1\n",
+                "from vllm.model_executor.models.zebra import Stripe\n\n\n"
+                "def fits(x: Stripe) -> Stripe | None:\n    y: Stripe = x\n    return y\n",
+            ),
+            "vllm/model_executor/models/zebra.py": (
+                "class Stripe:\n    width = 2\n",
+                "class Stripe:\n    width = 1\n",
+            ),
+        },
+        codes=set(),
+        resolutions={"Stripe": "grafted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
 ]
 
 

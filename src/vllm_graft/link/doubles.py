@@ -8,10 +8,14 @@ from collections.abc import Iterator
 
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.decide import Decisions
-from vllm_graft.link.index import Found, is_inside
+from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.linked import Linked, Rewrite, Unit
+from vllm_graft.link.pair import Pair
+from vllm_graft.link.scopes import dotted
+from vllm_graft.link.summary import ModuleSummary, absolute_module
 from vllm_graft.link.syntax import every_node
 from vllm_graft.link.uses import NameUse, Span, span_of
+from vllm_graft.values.finding import Finding, Site
 
 _ASKING = frozenset({"isinstance", "issubclass"})
 _IDENTITY = (ast.Is, ast.IsNot, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
@@ -100,6 +104,85 @@ class Doubles:
                 about=use.target.dotted,
             )
         )
+
+
+def check_classes_of_the_engine(linked: Linked) -> Iterator[Finding]:
+    """Find places in the base's engine that know a class of a model, of which the graft brings another version."""
+    decisions = linked.decisions
+    pair = decisions.pair
+    for unit in sorted({Unit(u.module, u.name) for u in linked.units if u.name}):
+        found = pair.donor.resolve(unit.module, unit.name)
+        taken = decisions.taken.get(unit.module)
+        if found is None or found.definition.kind != "class" or taken is None:
+            continue
+        counterpart = decisions.counterpart(found) if decisions.is_grafted(found) else None
+        if counterpart is None or pair.room_of(counterpart.module) == "engine":
+            continue
+        for path in pair.base.files.containing(found.name.encode()):
+            module = pair.base.module_at(path)
+            line = _line_of(pair, module, counterpart)
+            if pair.room_of(module) != "engine" or line is None:
+                continue
+            yield Finding(
+                code="G222",
+                severity="review",
+                site=Site(install="base", path=path, line=line),
+                wanted=f"{found.dotted} of the donor, which comes along as {taken.target}",
+                found=f"the base's engine knows its own {counterpart.name} here",
+                remedy="read the line: what it does for that class does not happen for the grafted one",
+                comparison=found.dotted,
+            )
+
+
+def _line_of(pair: Pair, module: str, wanted: Found) -> int | None:
+    """First line of a base module that names a class for more than an annotation or an import."""
+    summary = pair.base.summary(module)
+    if summary is None or module == wanted.module:
+        return None
+    nodes = tuple(every_node(pair.base.tree(module)))
+    annotations = {
+        id(inner) for node in nodes for part in _annotations(node) for inner in ast.walk(part)
+    }
+    names = {
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name == wanted.name and _imports(pair.base, summary, node, wanted)
+    }
+    for node in nodes:
+        if id(node) in annotations:
+            continue
+        match node:
+            case ast.Name(id=name, lineno=line) if name in names:
+                return line
+            case ast.Attribute(attr=name, lineno=line) if name == wanted.name:
+                found = pair.base.class_named(module, dotted(node) or "")
+                if found is not None and found.dotted == wanted.dotted:
+                    return line
+            case _:
+                pass
+    return None
+
+
+def _imports(index: Index, summary: ModuleSummary, node: ast.ImportFrom, wanted: Found) -> bool:
+    source = absolute_module(
+        summary.module, is_package=summary.is_package, level=node.level, target=node.module
+    )
+    found = index.resolve(source, wanted.name)
+    return found is not None and found.dotted == wanted.dotted
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.expr]:
+    match node:
+        case ast.arg(annotation=ast.expr() as given) | ast.AnnAssign(annotation=given):
+            yield given
+        case ast.FunctionDef(returns=ast.expr() as given):
+            yield given
+        case ast.AsyncFunctionDef(returns=ast.expr() as given):
+            yield given
+        case _:
+            pass
 
 
 def asking_places(tree: ast.AST) -> Iterator[tuple[Span, bool]]:

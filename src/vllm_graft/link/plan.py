@@ -9,6 +9,7 @@ from functools import cached_property
 
 from vllm_graft.errors import SourceError
 from vllm_graft.link.decide import SERVES_THE_ENGINE, Decisions
+from vllm_graft.link.doubles import check_classes_of_the_engine
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
 from vllm_graft.link.index import Found, Index
@@ -157,6 +158,7 @@ class LinkSession:
                 *_contract_findings(linked, comparisons),
                 *check_native(linked, self.base),
                 *check_exact_types(linked),
+                *check_classes_of_the_engine(linked),
                 *doubts,
                 *edited.findings,
             )
