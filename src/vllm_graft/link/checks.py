@@ -125,10 +125,10 @@ class Checker:
             counterpart = self._decisions.counterpart(call.callee)
             return None if counterpart is None else (counterpart, call.callee)
         provider = self._provider(call.callee, call.member, through=call.receiver)
+        if provider is None and call.receiver == "construct":
+            provider = contract.generates_constructor(self._donor, call.callee) or call.callee
         if provider is None:
-            if call.receiver != "construct" or self._decisions.is_grafted(call.callee):
-                return None
-            provider = call.callee
+            return None
         if self._decisions.is_grafted(provider):
             return None
         boundary = self._decisions.boundary(call.callee, provider)
@@ -272,18 +272,17 @@ class Checker:
             return
         for dotted in sorted(self._linked.constructed):
             place, _, name = dotted.rpartition(".")
-            found = self._donor.resolve(place, name)
-            if found is None or self._decisions.is_grafted(found):
-                continue
-            counterpart = self._decisions.counterpart(found)
-            if counterpart is None:
+            constructed = self._donor.resolve(place, name)
+            if constructed is None:
                 continue
             for loader in ("weight_loader", "weight_loader_v2"):
-                ours = self._donor.member(found, loader)
+                ours = self._donor.member(constructed, loader)
+                found = None if ours is None else self._decisions.boundary(constructed, ours[0])
+                counterpart = None if found is None else self._decisions.counterpart(found)
+                if ours is None or found is None or counterpart is None:
+                    continue
                 theirs = self._base.member(counterpart, loader)
-                if contract.refuses_tuple_shards(
-                    ours[1] if ours else None, theirs[1] if theirs else None
-                ):
+                if contract.refuses_tuple_shards(ours[1], theirs[1] if theirs else None):
                     self._repairs.bring(
                         Unit(module, ""),
                         found,

@@ -25,13 +25,9 @@ class ClassChecker:
         found = self._donor.resolve(unit.module, unit.name)
         if found is None or found.module != unit.module or found.definition.kind != "class":
             return
-        for parent in found.definition.parents:
-            reached = self._donor.resolve_dotted(unit.module, parent.partition("[")[0])
-            if reached is None or reached[1] or not is_inside(reached[0].module):
-                continue
-            boundary = reached[0]
+        for boundary in self._parents(found):
             counterpart = self._decisions.counterpart(boundary)
-            if boundary.definition.kind != "class" or counterpart is None:
+            if counterpart is None:
                 continue
             for method, callers in contract.orphan_overrides(
                 self._donor, self._base, found, boundary, counterpart
@@ -42,6 +38,22 @@ class ClassChecker:
         self._check_overrides(unit, found)
         if found.dotted in self._decisions.required:
             self._check_protocols(unit, found)
+
+    def _parents(self, found: Found) -> tuple[Found, ...]:
+        """Parents of a class, and behind those that come along, their parents."""
+        pending, parents = [found], dict[str, Found]()
+        for item in pending:
+            for parent in item.definition.parents:
+                reached = self._donor.class_named(item.module, parent.partition("[")[0])
+                if (
+                    reached is None
+                    or not is_inside(reached.module)
+                    or parents.setdefault(reached.dotted, reached) is not reached
+                ):
+                    continue
+                if self._decisions.is_grafted(reached):
+                    pending.append(reached)
+        return tuple(parents.values())
 
     def _check_overrides(self, unit: Unit, found: Found) -> None:
         """See that the base's engine can call what a class overrides, where releases differ in how they do."""

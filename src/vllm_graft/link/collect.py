@@ -2,7 +2,7 @@
 """Collects the uses of one module."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from vllm_graft.link.bindings import Bindings
@@ -18,6 +18,7 @@ from vllm_graft.link.scopes import (
     flatten,
     string_annotations,
 )
+from vllm_graft.link.summary import ModuleSummary
 from vllm_graft.link.syntax import children, every_node
 from vllm_graft.link.uses import (
     IMPORTS,
@@ -49,6 +50,7 @@ class UseCollector:
         self._bindings = Bindings(index, inference, module)
         self._tree = index.tree(module)
         summary = index.summary(module)
+        self._origins = dict(_origins(summary)) if summary is not None else dict[str, str]()
         self._only_types = summary.only_types if summary is not None else frozenset[str]()
         self._uses: list[Use] = []
         self._registrations: list[Registration] = []
@@ -105,7 +107,9 @@ class UseCollector:
         self._walk_all(
             chain(node.decorator_list, node.bases, (k.value for k in node.keywords)), scope
         )
-        registration = class_registration(node, self._owner)
+        registration = class_registration(
+            node, self._owner, lambda name: self._without_alias(name, scope)
+        )
         if registration is not None:
             self._registrations.append(registration)
         for statement in flatten(node.body):
@@ -299,12 +303,13 @@ class UseCollector:
     def _attribute(self, node: ast.Attribute, scope: Scope, *, called: bool) -> None:
         chain = dotted(node)
         parts = [] if chain is None else chain.split(".")
-        if parts[:2] == ["torch", "ops"] and len(parts) >= _OPERATOR_PARTS:
+        called_as = self._without_alias(chain, scope).split(".") if chain is not None else []
+        if called_as[:2] == ["torch", "ops"] and len(called_as) >= _OPERATOR_PARTS:
             self._uses.append(
                 OperatorUse(
                     owner=self._owner,
-                    namespace=parts[2],
-                    name=parts[3],
+                    namespace=called_as[2],
+                    name=called_as[3],
                     span=span_of(node),
                     guard=" and ".join(g for g in self._guards if g),
                 )
@@ -345,7 +350,8 @@ class UseCollector:
         else:
             self._walk(node.func, scope)
         self._walk_all(chain(node.args, (k.value for k in node.keywords)), scope)
-        registration = operator_registration(node, self._owner)
+        name = self._without_alias(dotted(node.func) or "", scope)
+        registration = operator_registration(node, name, self._owner)
         if registration is not None:
             self._registrations.append(registration)
         callee = self._inference.of(node.func, scope)
@@ -358,12 +364,21 @@ class UseCollector:
 
     def _is_partial(self, function: ast.expr, scope: Scope) -> bool:
         """Tell whether this is ``functools.partial``, which calls its first argument later."""
-        head, _, rest = (dotted(function) or "").partition(".")
-        found = None if scope.lookup(head)[0] else self._index.resolve(self._module, head)
-        if found is None or found.definition.kind != "import":
-            return False
-        parts = (found.definition.target_module, found.definition.target_name, rest)
-        return ".".join(part for part in parts if part) == "functools.partial"
+        return self._without_alias(dotted(function) or "", scope) == "functools.partial"
+
+    def _without_alias(self, name: str, scope: Scope) -> str:
+        """Give a dotted name as it is called where it comes from; what a function binds itself is left."""
+        head, dot, rest = name.partition(".")
+        origin = self._origins.get(head)
+        return name if origin is None or scope.lookup(head)[0] else f"{origin}{dot}{rest}"
+
+
+def _origins(summary: ModuleSummary) -> Iterator[tuple[str, str]]:
+    """Names that a module imports, and what each is called where it comes from."""
+    for name, definition in summary.definitions.items():
+        if definition.kind == "import":
+            parts = (definition.target_module, definition.target_name)
+            yield name, ".".join(part for part in parts if part)
 
 
 def _opened(node: ast.AST) -> ast.expr | None:

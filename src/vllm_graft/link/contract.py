@@ -82,14 +82,28 @@ def constructor_parameters(index: Index, found: Found) -> tuple[Parameter, ...] 
         initializer = item.definition.members.get("__init__")
         if initializer is not None and initializer.kind == "method":
             return initializer.parameters[1:]
-        if any(d.partition("(")[0] in _GENERATED for d in item.definition.decorators) or any(
-            o.endswith(("NamedTuple", "msgspec.Struct", "BaseModel"))
-            for o in index.ancestry(item).outside
-        ):
+        if _is_generated(index, item):
             return tuple(_fields(index, item))
     if not index.ancestry(found).outside:
         return ()
     return None
+
+
+def generates_constructor(index: Index, found: Found) -> Found | None:
+    """Find the nearest class whose constructor is made of its fields; None where none is or one is written."""
+    for item in index.ancestry(found).classes:
+        if "__init__" in item.definition.members:
+            return None
+        if _is_generated(index, item):
+            return item
+    return None
+
+
+def _is_generated(index: Index, found: Found) -> bool:
+    return any(d.partition("(")[0] in _GENERATED for d in found.definition.decorators) or any(
+        o.endswith(("NamedTuple", "msgspec.Struct", "BaseModel"))
+        for o in index.ancestry(found).outside
+    )
 
 
 def _fields(index: Index, found: Found) -> Iterator[Parameter]:

@@ -208,6 +208,22 @@ class Index:
             rest = rest[1:]
         return found, tuple(rest)
 
+    def class_named(self, module: str, expression: str) -> Found | None:
+        """Find the class that ``a.b.C`` means where it is written, through assignments such as ``Own = C``."""
+        seen: set[tuple[str, str]] = set()
+        while (module, expression) not in seen:
+            seen.add((module, expression))
+            reached = self.resolve_dotted(module, expression)
+            if reached is None or reached[1]:
+                return None
+            found = reached[0]
+            if found.definition.kind != "value":
+                return found if found.definition.kind == "class" else None
+            module, expression = found.module, found.definition.value
+            if not all(part.isidentifier() for part in expression.split(".")):
+                return None
+        return None
+
     def ancestry(self, found: Found) -> Ancestry:
         """A class and its ancestors; order: depth first, left to right, each once, at its last place."""
         key = (found.module, found.name)
@@ -230,11 +246,11 @@ class Index:
         chain.append(found)
         for parent in found.definition.parents:
             name = parent.partition("[")[0]
-            reached = self.resolve_dotted(found.module, name)
-            if reached is None or reached[1] or reached[0].definition.kind != "class":
+            reached = self.class_named(found.module, name)
+            if reached is None:
                 outside.append(self._outside_name(found.module, name))
                 continue
-            self._climb(reached[0], chain, outside, open_ | {found.dotted})
+            self._climb(reached, chain, outside, open_ | {found.dotted})
 
     def _outside_name(self, module: str, expression: str) -> str:
         head, _, rest = expression.partition(".")

@@ -101,11 +101,9 @@ class Inference:
             names = list(_plain_annotation(part))
             classes: list[Found] = []
             for name in names:
-                reached = self._index.resolve_dotted(module, name)
-                if reached is not None and not reached[1]:
-                    target = reached[0]
-                    if target.definition.kind == "class":
-                        classes.append(target)
+                reached = self._index.class_named(module, name)
+                if reached is not None:
+                    classes.append(reached)
             if len(classes) == 1 and len(names) == 1:
                 return Value("instance", classes[0], through="instance")
         return None

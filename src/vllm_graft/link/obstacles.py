@@ -13,10 +13,12 @@ from vllm_graft.link.scopes import (
     ONLY_TYPES,
     bound_by,
     bound_targets,
+    dotted,
     flatten,
     global_names,
 )
 from vllm_graft.link.symbols import has_decorator
+from vllm_graft.link.syntax import every_node
 
 
 class Obstacles:
@@ -40,6 +42,8 @@ class Obstacles:
             return f"{module} binds {name} in several places, which cannot be taken apart"
         if name in self._filled_in(module):
             return f"statements of {module} fill {name} after it is made"
+        if found.definition.kind == "value" and (by := self._registrars_of(module, name)):
+            return f"{by[0]} fills {name} as the donor's modules are imported"
         rebinders = self._rebinders_in(module).get(name, frozenset[str]())
         if found.definition.kind == "value" and not rebinders <= {*along}:
             return self._state(found, name)
@@ -88,6 +92,31 @@ class Obstacles:
             )
         return self._filled[module]
 
+    def _registrars_of(self, module: str, name: str) -> tuple[str, ...]:
+        """Functions of a module that fill a value, and that run as modules are imported: decorators, mostly."""
+        tree = self._donor.tree(module)
+        run = {
+            (dotted(inner.func) or "")
+            for statement in tree.body
+            for inner in _run_by(statement)
+            if isinstance(inner, ast.Call)
+        }
+        return tuple(
+            statement.name
+            for statement in tree.body
+            if isinstance(statement, ast.FunctionDef)
+            and any(
+                name in _changed_by(inner)
+                for inner in every_node(statement)
+                if isinstance(inner, ast.stmt)
+            )
+            and (
+                statement.name in run
+                or self._donor.files.mention(f"@{statement.name}\n".encode())
+                or self._donor.files.mention(f"@{statement.name}(".encode())
+            )
+        )
+
     def _rebinders_in(self, module: str) -> dict[str, frozenset[str]]:
         """Names that functions of a module declare global: name → those functions."""
         if module not in self._rebinders:
@@ -135,6 +164,15 @@ def _changed_by(node: ast.stmt) -> Iterator[str]:
     for target in bound_targets(node) if isinstance(node, ast.Assign | ast.AugAssign) else ():
         if isinstance(target, ast.Attribute | ast.Subscript):
             yield from _root(target)
+
+
+def _run_by(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Nodes that run as a statement of a module runs: not what is inside functions."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        for decorator in statement.decorator_list:
+            yield from every_node(decorator)
+    else:
+        yield from every_node(statement)
 
 
 def _root(node: ast.expr) -> Iterator[str]:

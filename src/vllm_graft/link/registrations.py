@@ -2,18 +2,18 @@
 """Custom operators and CustomOp classes that a module registers."""
 
 import ast
+from collections.abc import Callable
 
 from vllm_graft.link.scopes import dotted
 from vllm_graft.link.uses import Owner, Registration, span_of
 
 
-def operator_registration(node: ast.Call, owner: Owner) -> Registration | None:
-    """Read a ``direct_register_custom_op`` call.
+def operator_registration(node: ast.Call, name: str, owner: Owner) -> Registration | None:
+    """Read a ``direct_register_custom_op`` call; ``name`` is what is called, aliases undone.
 
     Source: vLLM 0.14.1 to 0.31.0, vllm/utils/torch_utils.py ``direct_register_custom_op(op_name, op_func, …)``.
     """
-    name = dotted(node.func)
-    if name is None or name.rpartition(".")[2] != "direct_register_custom_op":
+    if name.rpartition(".")[2] != "direct_register_custom_op":
         return None
     values = {k.arg: k.value for k in node.keywords if k.arg}
     operator = values.get("op_name", node.args[0] if node.args else None)
@@ -29,7 +29,9 @@ def operator_registration(node: ast.Call, owner: Owner) -> Registration | None:
     )
 
 
-def class_registration(node: ast.ClassDef, owner: Owner) -> Registration | None:
+def class_registration(
+    node: ast.ClassDef, owner: Owner, without_alias: Callable[[str], str]
+) -> Registration | None:
     """Read ``@CustomOp.register("name")``.
 
     Source: vLLM 0.14.1 to 0.31.0, vllm/model_executor/custom_op.py.
@@ -39,7 +41,7 @@ def class_registration(node: ast.ClassDef, owner: Owner) -> Registration | None:
             case ast.Call(
                 func=ast.Attribute(attr="register") as function,
                 args=[ast.Constant(value=str(name)) as argument, *_],
-            ) if (dotted(function) or "").endswith("CustomOp.register"):
+            ) if without_alias(dotted(function) or "").endswith("CustomOp.register"):
                 return Registration(
                     owner=owner,
                     kind="custom-op",
