@@ -16,6 +16,7 @@ from vllm_graft.report.ink import Ink
 from vllm_graft.report.inspection import INSPECTION_SCHEMA
 from vllm_graft.report.plan import render_plan
 from vllm_graft.report.rules import Rule
+from vllm_graft.values.build import BUILD_SCHEMA, BuildReceipt
 from vllm_graft.values.codec import decode_plan
 from vllm_graft.values.inspection import Inspection, ModelAnswer
 from vllm_graft.values.plan import GraftPlan
@@ -149,6 +150,12 @@ def schema_pages() -> Mapping[str, Mapping[str, object]]:
             title="what `vllm-graft apply --format json` prints",
             descriptions=descriptions,
             extras={ApplyReceipt: {"schema": {"const": RECEIPT_SCHEMA}}},
+        ),
+        "build": schema_of(
+            BuildReceipt,
+            title="what `vllm-graft build --format json` prints",
+            descriptions=descriptions,
+            extras={BuildReceipt: {"schema": {"const": BUILD_SCHEMA}}},
         ),
         "explain": {
             "$schema": rule["$schema"],

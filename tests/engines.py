@@ -26,6 +26,11 @@ class Docker:
             "" if check else done.stderr.decode("utf-8", "replace")
         )
 
+    @property
+    def is_classic(self) -> bool:
+        """Whether its images lie in Docker's own store, not in containerd's."""
+        return "containerd.snapshotter" not in self.run("info", "--format", "{{.DriverStatus}}")
+
     def name(self, tag: str = "latest") -> str:
         """Give a name that nobody has, and see to it that it is gone at the end."""
         made = f"vllm-graft-test-{uuid.uuid4().hex[:10]}:{tag}"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from vllm_graft.image.overlay import build_overlay, render_overlay_diff
     from vllm_graft.link.plan import LinkRequest, LinkSession
+    from vllm_graft.values.build import BuildReceipt
     from vllm_graft.values.codec import decode_plan, encode_plan, plan_digest
     from vllm_graft.values.digest import Digest
     from vllm_graft.values.environment import Environment
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from vllm_graft.values.receipt import ApplyReceipt
     from vllm_graft.values.source import SourceOptions, parse_source
     from vllm_graft.workflows.apply import ApplyRequest, run_apply
+    from vllm_graft.workflows.build import BuildRequest, run_build
     from vllm_graft.workflows.inspect import InspectRequest, inspect_install
     from vllm_graft.workflows.open_source import open_install
     from vllm_graft.workflows.plan import Planned, PlanRequest, run_plan
@@ -38,6 +40,8 @@ __all__ = [
     "ApplyReceipt",
     "ApplyRequest",
     "BuildError",
+    "BuildReceipt",
+    "BuildRequest",
     "Digest",
     "Environment",
     "Finding",
@@ -62,6 +66,7 @@ __all__ = [
     "plan_digest",
     "render_overlay_diff",
     "run_apply",
+    "run_build",
     "run_plan",
 ]
 
@@ -69,6 +74,7 @@ _HOMES = {
     "errors": ("BuildError", "GraftError", "RequestError", "SourceError", "VerificationError"),
     "image.overlay": ("build_overlay", "render_overlay_diff"),
     "link.plan": ("LinkRequest", "LinkSession"),
+    "values.build": ("BuildReceipt",),
     "values.codec": ("decode_plan", "encode_plan", "plan_digest"),
     "values.digest": ("Digest",),
     "values.environment": ("Environment",),
@@ -78,6 +84,7 @@ _HOMES = {
     "values.receipt": ("ApplyReceipt",),
     "values.source": ("SourceOptions", "parse_source"),
     "workflows.apply": ("ApplyRequest", "run_apply"),
+    "workflows.build": ("BuildRequest", "run_build"),
     "workflows.inspect": ("InspectRequest", "inspect_install"),
     "workflows.open_source": ("open_install",),
     "workflows.plan": ("PlanRequest", "Planned", "run_plan"),

@@ -63,6 +63,7 @@ def make_parser() -> Parser:
     _add_inspect(verbs)
     _add_plan(verbs)
     _add_apply(verbs)
+    _add_build(verbs)
     _add_explain(verbs)
     return parser
 
@@ -150,6 +151,58 @@ def _add_apply(verbs: Verbs) -> None:
     )
     verb.add_argument(
         "--dry-run", action="store_true", help="say what would be written, and write nothing"
+    )
+    _add_global(verb)
+
+
+def _add_build(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "build",
+        "the base image with the plan in one layer more",
+        "Make an image that is the base in every respect, with one layer more: the plan's files, in the base's vLLM. The "
+        "same plan and base give the same image, to the byte, on any machine. No build tool is needed, and the base is "
+        "neither run nor saved.",
+    )
+    verb.add_argument("plan", metavar="PLAN", help="a plan.json")
+    verb.add_argument(
+        "-t",
+        "--tag",
+        metavar="TAG",
+        required=True,
+        help="name of the new image, such as vllm-qwen35:1",
+    )
+    verb.add_argument(
+        "--base",
+        metavar="IMAGE",
+        default="",
+        help="where the base image is now: docker:IMAGE, oci:DIR or archive:FILE (default: as the plan says)",
+    )
+    verb.add_argument(
+        "--to",
+        metavar="PLACE",
+        default="docker",
+        help="docker (the local engine, which must have the base), archive:FILE or oci:DIR (default: docker)",
+    )
+    verb.add_argument(
+        "--lock",
+        metavar="FILE",
+        default="",
+        help="write graft.lock: all inputs and results by their digests",
+    )
+    verb.add_argument(
+        "--locked",
+        metavar="FILE",
+        default="",
+        help="build only if everything is as this graft.lock says, else say what changed",
+    )
+    verb.add_argument(
+        "--force",
+        action="store_true",
+        help="take the name of another image; that one stays under a dated name",
+    )
+    verb.add_argument(
+        "--dry-run", action="store_true", help="say what would be built, and write nothing"
     )
     _add_global(verb)
 

@@ -132,6 +132,27 @@ def _apply(words: argparse.Namespace, setting: Setting) -> Result:
     return render_receipt(receipt, setting.form), 0
 
 
+def _build(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.build import render_build
+    from vllm_graft.workflows.build import BuildRequest, run_build
+
+    receipt = run_build(
+        BuildRequest(
+            plan_file=words.plan,
+            tag=words.tag,
+            base=words.base,
+            to=words.to,
+            lock=words.lock,
+            locked=words.locked,
+            force=words.force,
+            dry_run=words.dry_run,
+        ),
+        environment=setting.environment,
+        console=setting.console,
+    )
+    return render_build(receipt, setting.form), 0
+
+
 def _options(words: argparse.Namespace) -> SourceOptions:
     return SourceOptions(
         platform=parse_platform(words.platform) if words.platform else None,
@@ -143,5 +164,6 @@ VERBS: Mapping[str, Callable[[argparse.Namespace, Setting], Result]] = {
     "inspect": _inspect,
     "plan": _plan,
     "apply": _apply,
+    "build": _build,
     "explain": _explain,
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
-from vllm_graft.errors import SourceError
+from vllm_graft.errors import BuildError, SourceError
 from vllm_graft.values.command import Command, Completed
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.image import ImageFacts
@@ -81,6 +81,45 @@ def copy_out_all(engine: Engine, container: str) -> Command:
 def remove_container(engine: Engine, name: str) -> Command:
     """Remove a container with the volumes that the image asked for."""
     return engine.command("rm", "--force", "--volumes", name, why="leave nothing behind")
+
+
+def load_archive(engine: Engine, tag: str) -> Command:
+    """Take an image from an archive on stdin."""
+    return engine.command("load", why=f"load {tag}", timeout=_SLOW)
+
+
+def name_image(engine: Engine, reference: str, name: str) -> Command:
+    """Give an image one name more."""
+    return engine.command("tag", reference, name, why=f"keep {reference} as {name}")
+
+
+def forget_name(engine: Engine, name: str) -> Command:
+    """Take a name away; the image goes with its last one."""
+    return engine.command("image", "rm", name, why=f"take the name {name} away")
+
+
+def load_refusal(answer: Completed, engine: Engine, tag: str) -> BuildError | None:
+    """Say why an engine did not take an image; None where it says that it did.
+
+    Source: Docker 28.5 with containerd's store ends with status 0 and "Error unpacking image" where the base is absent,
+    and leaves a name on an image that cannot run.
+    """
+    said = (answer.stdout + answer.stderr).decode("utf-8", "replace")
+    if answer.passed and "error unpacking" not in said.lower():
+        return None
+    last = "\n".join(said.strip().splitlines()[-5:])
+    remedy = f"Nothing is named {tag}. See the engine's log and its free disk space, then run this again."
+    if any(
+        words in said.lower() for words in ("no such file", "not found", "unpacking", "payload")
+    ):
+        remedy = (
+            f"The base is not in {engine.name}: load or pull it there first, then run this again."
+        )
+    return BuildError(
+        f"{engine.name} did not take {tag}: {last or f'it ended with status {answer.status}'}",
+        remedy=remedy,
+        code="E421",
+    )
 
 
 def is_absent(answer: Completed) -> bool:

@@ -4,7 +4,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from vllm_graft.errors import SourceError
@@ -45,6 +45,8 @@ class Candidate:
     """Name of the member or digest of the blob that holds the configuration."""
     layers: tuple[str, ...]
     """Likewise, lowest first."""
+    stored: tuple[Descriptor, ...] = ()
+    """The layers as a manifest describes them; empty where there is none."""
 
 
 def parse_object(content: bytes, where: str) -> Mapping[str, object]:
@@ -122,11 +124,13 @@ def candidate_of_manifest(content: bytes, where: str) -> Candidate | None:
         if told.get("schemaVersion") == 1:
             raise _no_image(where, "it is in the form of before 2016 (schema 1)")
         return None
+    stored = tuple(parse_descriptor(layer, where) for layer in layers)
     return Candidate(
         names=(),
         platform="",
         config=str(parse_descriptor(told["config"], where).digest),
-        layers=tuple(str(parse_descriptor(layer, where).digest) for layer in layers),
+        layers=tuple(str(each.digest) for each in stored),
+        stored=stored,
     )
 
 
@@ -236,11 +240,10 @@ def _shown(candidate: Candidate) -> str:
 
 
 def _named(candidate: Candidate, names: tuple[str, ...], platform: str = "") -> Candidate:
-    return Candidate(
+    return replace(
+        candidate,
         names=tuple(dict.fromkeys((*candidate.names, *names))),
         platform=platform or candidate.platform,
-        config=candidate.config,
-        layers=candidate.layers,
     )
 
 

@@ -289,17 +289,32 @@ class ImageTree:
 
     # --- what a new layer must repeat --------------------------------------------------------------------------
 
-    def placement(self, root: str) -> Placement:
-        """Give what is above and below ``root/vllm``, with owners and modes."""
+    def placement(self, root: str, *, bytecode: str = "") -> Placement:
+        """Give what is above and below ``root/vllm``, with owners and modes.
+
+        ``bytecode``: the folder under which the image's Python keeps all bytecode; empty where it does not.
+        """
         entries: dict[str, Placed] = {}
-        place = ""
-        for step in filter(None, root.split("/")):
-            place += f"/{step}"
-            node = self.find(place)
-            assert node is not None, "the root was found"
-            entries[place] = placed(node)
         links: dict[str, str] = {}
-        pending = [f"{root}/vllm"]
+        starts = [f"{root}/vllm"]
+        if bytecode and self.exists(f"{bytecode}{root}/vllm"):
+            starts.append(self.real_path(f"{bytecode}{root}/vllm"))
+        for start in starts:
+            self.fetch(start)
+            self._note_above(start, entries)
+            self._note_below(start, entries, links)
+        return Placement(root=root, entries=entries, links=links)
+
+    def _note_above(self, place: str, entries: dict[str, Placed]) -> None:
+        above = ""
+        for step in place.split("/")[1:-1]:
+            above += f"/{step}"
+            node = self.find(above)
+            assert node is not None, "it is above what was found"
+            entries[above] = placed(node)
+
+    def _note_below(self, start: str, entries: dict[str, Placed], links: dict[str, str]) -> None:
+        pending = [start]
         while pending:
             place = pending.pop()
             real, node = self._resolved(place)
@@ -310,11 +325,6 @@ class ImageTree:
             elif place not in entries:
                 entries[place] = placed(node)
                 pending += [f"{place}/{name}" for name in node.children or ()]
-        for name in self.names(root):
-            node = self.find(f"{root}/{name}")
-            if node is not None and name.startswith("vllm_graft_overlay-"):
-                entries[f"{root}/{name}"] = placed(node)
-        return Placement(root=root, entries=entries, links=links)
 
 
 def placed(node: Node) -> Placed:

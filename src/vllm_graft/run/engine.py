@@ -15,8 +15,12 @@ from vllm_graft.image.engine import (
     ask_image,
     copy_out,
     copy_out_all,
+    forget_name,
     is_absent,
+    load_archive,
+    load_refusal,
     make_container,
+    name_image,
     no_engine,
     parse_inspection,
     refusal,
@@ -25,7 +29,7 @@ from vllm_graft.image.engine import (
 from vllm_graft.image.entries import LayerEntry
 from vllm_graft.run.interrupts import held_interrupts
 from vllm_graft.run.layers import damaged, scan_archive
-from vllm_graft.run.process import run_command, talking_command
+from vllm_graft.run.process import run_command, run_fed, talking_command
 from vllm_graft.values.command import Command
 from vllm_graft.values.image import ImageFacts
 
@@ -50,6 +54,49 @@ def inspect_image(engine: Engine, reference: str, variables: Mapping[str, str]) 
     """
     answer = run_command(ask_image(engine, reference), variables=variables)
     return parse_inspection(answer, engine, reference)
+
+
+def find_image(engine: Engine, reference: str, variables: Mapping[str, str]) -> ImageFacts | None:
+    """Ask what an image is; None where there is none of this name.
+
+    Raises:
+        SourceError: E331, E332, E334.
+    """
+    try:
+        return inspect_image(engine, reference, variables)
+    except SourceError as error:
+        if error.code == "E333":
+            return None
+        raise
+
+
+def load_image(
+    engine: Engine, tag: str, pieces: Iterable[bytes], variables: Mapping[str, str]
+) -> None:
+    """Hand an engine an archive.
+
+    Raises:
+        BuildError: E421, it did not take it.
+    """
+    answer = run_fed(load_archive(engine, tag), pieces, variables=variables)
+    if (error := load_refusal(answer, engine, tag)) is not None:
+        raise error
+
+
+def give_name(engine: Engine, reference: str, name: str, variables: Mapping[str, str]) -> None:
+    """Give an image one name more.
+
+    Raises:
+        SourceError: E331 to E334.
+    """
+    answer = run_command(name_image(engine, reference, name), variables=variables)
+    if not answer.passed:
+        raise refusal(answer, engine, reference)
+
+
+def take_name(engine: Engine, name: str, variables: Mapping[str, str]) -> None:
+    """Take a name away, if it is there."""
+    run_command(forget_name(engine, name), variables=variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

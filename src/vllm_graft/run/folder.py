@@ -38,16 +38,20 @@ def refuse_foreign(place: str) -> None:
         )
 
 
-def write_folder(place: str, contents: Mapping[str, bytes]) -> None:
+def write_folder(
+    place: str, contents: Mapping[str, bytes], copies: Mapping[str, str] | None = None
+) -> None:
     """Write files under ``place``, in place of what was written there before.
+
+    ``copies``: files that are too large to be held, by where they are now; linked where that can be done.
 
     Raises:
         RequestError: E213, the folder holds something else, or cannot be written.
     """
     refuse_foreign(place)
     folder = _folder(place)
+    fresh = folder.with_name(f"{folder.name}.new")
     try:
-        fresh = folder.with_name(f"{folder.name}.new")
         if (fresh / _MARK).exists():
             shutil.rmtree(fresh)
         fresh.mkdir(parents=True)
@@ -55,11 +59,23 @@ def write_folder(place: str, contents: Mapping[str, bytes]) -> None:
         for path, content in contents.items():
             (fresh / path).parent.mkdir(parents=True, exist_ok=True)
             (fresh / path).write_bytes(content)
+        for path, now in (copies or {}).items():
+            (fresh / path).parent.mkdir(parents=True, exist_ok=True)
+            _copy(now, fresh / path)
         if folder.exists():
             shutil.rmtree(folder)
         fresh.rename(folder)
     except OSError as failure:
+        if (fresh / _MARK).exists():
+            shutil.rmtree(fresh, ignore_errors=True)
         raise _unwritable(place, failure) from failure
+
+
+def _copy(now: str, place: Path) -> None:
+    try:
+        os.link(now, place)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(now, place)
 
 
 def _folder(place: str) -> Path:

@@ -34,6 +34,12 @@ class ImageFacts:
         lines = [str(line) for line in cast("Sequence[object]", told)]
         return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Give the labels."""
+        told = cast("Mapping[str, object] | None", self.settings.get("Labels"))
+        return {name: str(text) for name, text in (told or {}).items()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
@@ -52,6 +58,7 @@ class Placement:
     root: str
     """The folder that holds ``vllm/``: absolute, links resolved."""
     entries: Mapping[str, Placed] = field(default_factory=dict[str, Placed])
-    """Absolute path → what is there: every folder above the root, and all of ``vllm/``."""
+    """Absolute path → what is there: every folder above the root, all of ``vllm/``, and where its bytecode is
+    kept elsewhere (``PYTHONPYCACHEPREFIX``), that."""
     links: Mapping[str, str] = field(default_factory=dict[str, str])
     """Absolute path of each folder below ``vllm/`` that is a link → the folder that it leads to."""

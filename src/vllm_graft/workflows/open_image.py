@@ -11,6 +11,7 @@ from vllm_graft.errors import SourceError
 from vllm_graft.image.entries import ScannedLayer
 from vllm_graft.image.oci import (
     Candidate,
+    Descriptor,
     candidates_of_docker,
     candidates_of_index,
     choose,
@@ -43,6 +44,8 @@ class OpenedImage:
     install: Install
     facts: ImageFacts
     placement: Placement
+    stored: tuple[Descriptor, ...] = ()
+    """The image's layers as a manifest describes them; empty where there is none."""
 
 
 def open_image(
@@ -103,7 +106,8 @@ def _open_layout(
         for name in candidate.layers:
             yield layout.layer(Digest.parse(name))
 
-    return _open(source, facts, lambda: _laid(facts, layers(), layout.place), cache)
+    opened = _open(source, facts, lambda: _laid(facts, layers(), layout.place), cache)
+    return replace(opened, stored=candidate.stored)
 
 
 def _open_archive(
@@ -190,7 +194,7 @@ def _open(
 
 def _key(source: ImageSource, facts: ImageFacts) -> str:
     # Where vLLM is looked for depends on the environment and the working directory.
-    told = (facts.variables, str(facts.settings.get("WorkingDir") or ""))
+    told = (dict(facts.variables), str(facts.settings.get("WorkingDir") or ""))
     return "\0".join((_READER, *map(str, facts.layers), json.dumps(told), source.within))
 
 
@@ -226,7 +230,9 @@ def read_tree(source: ImageSource, facts: ImageFacts, tree: ImageTree) -> Opened
     return OpenedImage(
         install=replace(install, beside=_beside(tree, interpreter.sites), image=facts),
         facts=facts,
-        placement=tree.placement(copy.root),
+        placement=tree.placement(
+            copy.root, bytecode=facts.variables.get("PYTHONPYCACHEPREFIX", "").rstrip("/")
+        ),
     )
 
 

@@ -1,0 +1,210 @@
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from building import SETTINGS, STALE, Bench, base_image
+from engines import Docker
+from imaging import SITE
+from opening import Opener
+from plans import CONFIG, CONFIGS, MODEL, MODEL_TEXT, REGISTRY
+from vllm_graft.errors import BuildError, VerificationError
+from vllm_graft.image.layer import overlay_version
+
+
+@pytest.fixture
+def bench(opener: Opener, tmp_path: Path) -> Bench:
+    return Bench(opener=opener, folder=tmp_path)
+
+
+def entries(docker: Docker, tag: str) -> dict[str, tuple[object, ...]]:
+    """Every file of an image as the engine has it."""
+    container = docker.run("create", tag, "/never").strip()
+    try:
+        exported = subprocess.run(
+            ["docker", "export", container], capture_output=True, check=True
+        ).stdout
+    finally:
+        docker.run("rm", "--volumes", container)
+    found: dict[str, tuple[object, ...]] = {}
+    with tarfile.open(fileobj=io.BytesIO(exported)) as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.isreg() else None
+            content = stream.read() if stream is not None else member.linkname
+            told = (member.type, member.mode & 0o7777, member.uid, member.gid, content)
+            found[member.name.rstrip("/")] = told
+    return found
+
+
+def inspected(docker: Docker, tag: str) -> dict[str, object]:
+    (found,) = json.loads(docker.run("image", "inspect", tag))
+    return found
+
+
+@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
+def test_the_engines_image_is_the_base_but_for_the_graft(
+    docker: Docker, bench: Bench, architecture: str
+) -> None:
+    image = base_image()
+    image.architecture = architecture
+    base = docker.load(image)
+    plan = bench.plan(f"docker:{base}")
+    tag = docker.name()
+    receipt = bench.build(plan, tag)
+    assert receipt.outcome == "loaded"
+    before, after = entries(docker, base), entries(docker, tag)
+    changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+    info = f"{SITE}/vllm_graft_overlay-{overlay_version(plan)}.dist-info"
+    assert changed == {
+        info,
+        *(f"{info}/{name}" for name in ("INSTALLER", "METADATA", "RECORD", "plan.json")),
+        *(f"{SITE}/{path}" for path in (REGISTRY, CONFIGS, MODEL, CONFIG)),
+        STALE,
+        STALE.replace(".pyc", ".opt-1.pyc"),
+    }
+    assert STALE not in after
+    assert after[f"{SITE}/{MODEL}"][4] == MODEL_TEXT.encode()
+    found = inspected(docker, tag)
+    assert found["Architecture"] == architecture
+    settings, kept = found["Config"], inspected(docker, base)["Config"]
+    assert isinstance(settings, dict)
+    assert isinstance(kept, dict)
+    assert {name: settings[name] for name in SETTINGS if name != "Labels"} == {
+        name: kept[name] for name in SETTINGS if name != "Labels"
+    }
+    assert settings["Labels"]["maintainer"] == "somebody"
+    assert settings["Labels"]["vllm-graft.config"] == str(receipt.config)
+    if docker.is_classic:  # containerd's store names an image by its manifest
+        assert found["Id"] == str(receipt.image_id)
+    rootfs = found["RootFS"]
+    assert isinstance(rootfs, dict)
+    assert rootfs["Layers"][-1] == str(receipt.layer)
+
+
+def test_building_twice_changes_nothing(docker: Docker, bench: Bench) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    tag = docker.name()
+    first = bench.build(plan, tag)
+    made = inspected(docker, tag)
+    second = bench.build(plan, tag)
+    assert second.outcome == "already there"
+    assert (second.layer, second.config) == (first.layer, first.config)
+    assert inspected(docker, tag) == made
+
+
+def test_a_name_that_is_taken_is_kept_unless_forced(docker: Docker, bench: Bench) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    tag = docker.load(base_image(Cmd=["other"]))
+    old = inspected(docker, tag)["Id"]
+    with pytest.raises(BuildError) as caught:
+        bench.build(plan, tag)
+    assert caught.value.code == "E422"
+    assert inspected(docker, tag)["Id"] == old
+    receipt = bench.build(plan, tag, force=True)
+    assert receipt.replaced.startswith(f"{tag}-before-2")
+    assert inspected(docker, receipt.replaced)["Id"] == old
+    assert inspected(docker, tag)["Id"] != old
+
+
+def test_the_bases_own_name_can_be_taken_too(docker: Docker, bench: Bench) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    receipt = bench.build(plan, base, force=True)
+    assert bench.opener.open(f"docker:{receipt.replaced}").version == "0.14.1"
+    assert MODEL in bench.opener.open(f"docker:{base}").files
+
+
+def test_an_engine_without_the_base_takes_nothing(
+    docker: Docker, bench: Bench, tmp_path: Path
+) -> None:
+    import imaging
+
+    image = base_image(Env=["PATH=/usr/bin", f"ODD={os.urandom(4).hex()}"])
+    image.layers = [imaging.layer([imaging.Item(path=os.urandom(8).hex())]), *image.layers]
+    source = f"oci:{imaging.write_layout(tmp_path / 'base', image)}"
+    tag = docker.name()
+    with pytest.raises(BuildError) as caught:
+        bench.build(bench.plan(source), tag)
+    assert caught.value.code == "E421"
+    assert "not in docker" in caught.value.remedy
+    assert "No such image" in docker.run("image", "inspect", tag, check=False)
+    docker.load(image)
+    assert bench.build(bench.plan(source), tag).outcome == "loaded"
+
+
+def test_an_archive_for_another_machine_loads_where_the_base_is(
+    docker: Docker, bench: Bench, tmp_path: Path
+) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    tag = docker.name()
+    receipt = bench.build(plan, tag, to=f"archive:{tmp_path / 'graft.tar'}")
+    assert not receipt.whole
+    docker.run("load", "--input", str(tmp_path / "graft.tar"))
+    assert bench.build(plan, tag).outcome == "already there"
+
+
+FULL = """#!/bin/sh
+case "$1" in
+    load) head -c 1000 >/dev/null; {failure} ;;
+    *) exec {docker} "$@" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        ("echo 'write /x: no space left on device' >&2; exit 1", BuildError),
+        ("echo 'error during connect: EOF' >&2; exit 1", BuildError),
+        ("kill -9 $$", BuildError),
+        ("cat >/dev/null; echo 'Error unpacking image x: apply layer error'", BuildError),
+        ("cat >/dev/null; echo 'Loaded image: x'", VerificationError),
+        ("cat >/dev/null; {docker} tag {base} {tag}", VerificationError),
+    ],
+)
+def test_what_goes_wrong_while_loading_leaves_no_name(
+    docker: Docker, bench: Bench, tmp_path: Path, failure: str, error: type[Exception]
+) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    tag = docker.name()
+    real = subprocess.run(["which", "docker"], capture_output=True, check=True, text=True).stdout
+    told = failure.format(docker=real.strip(), base=base, tag=tag)
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin/docker"
+    script.write_text(FULL.format(docker=real.strip(), failure=told))
+    script.chmod(0o755)
+    bench.path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    with pytest.raises(error):
+        bench.build(plan, tag)
+    assert "No such image" in docker.run("image", "inspect", tag, check=False)
+    assert docker.containers() == []
+    bench.path = os.environ["PATH"]
+    assert bench.build(plan, tag).outcome == "loaded"
+
+
+def test_the_command_line_builds_and_says_what(
+    docker: Docker, bench: Bench, tmp_path: Path
+) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    tag = docker.name()
+    lock = tmp_path / "graft.lock"
+    done = subprocess.run(
+        [sys.executable, "-m", "vllm_graft", "build", plan, "-t", tag, "--lock", str(lock)],
+        env={**os.environ, "VLLM_GRAFT_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout.startswith(f"loaded {tag}\n")
+    assert "2 added, 2 edited, stale bytecode of 2 files removed" in done.stdout
+    assert json.loads(lock.read_text())["results"]["layer"] in done.stdout
