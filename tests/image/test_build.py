@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,20 @@ from imaging import SITE, Image, Item, folder, link, python
 from opening import Opener, opener_at
 from plans import CONFIG, CONFIGS, CONFIGS_AFTER, MODEL, MODEL_TEXT, REGISTRY, REGISTRY_AFTER
 from vllm_graft.errors import BuildError, RequestError
+from vllm_graft.image.dockerfile import dockerfile_documents
 from vllm_graft.image.layer import LayerFile, LayerPlan, encode_layer, overlay_version
 from vllm_graft.report.build import render_build
+from vllm_graft.report.ink import Ink
+from vllm_graft.report.inspection import render_inspection
+from vllm_graft.run.console import Console
 from vllm_graft.values.build import BuildReceipt
 from vllm_graft.values.digest import Digest
-from vllm_graft.values.image import Placed
+from vllm_graft.values.environment import Environment
+from vllm_graft.values.image import ImageFacts, Placed
+from vllm_graft.values.inspection import GraftAnswer
 from vllm_graft.values.plan import GraftPlan
+from vllm_graft.workflows.ask_graft import ask_graft
+from vllm_graft.workflows.inspect import inspect_install
 
 
 @pytest.fixture
@@ -99,6 +108,7 @@ def test_the_same_inputs_give_the_same_bytes(bench: Bench, tmp_path: Path) -> No
     second = other.build(plan, base=f"archive:{place}", to=f"archive:{tmp_path / 'b.tar'}")
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
     assert replace(second, target="", base="") == replace(first, target="", base="")
+    assert "loads where" in render_build(first, "text")
 
 
 def test_a_layer_has_these_bytes_and_no_others() -> None:
@@ -332,3 +342,75 @@ def test_what_the_verb_prints_as_json_follows_its_schema(bench: Bench) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**value, "extra": 1}, schema)
     assert str(receipt.layer) in render_build(receipt, "markdown")
+
+
+def test_an_image_tells_where_it_comes_from_and_whether_it_is_still_needed(bench: Bench) -> None:
+    source = base_at(bench)
+    layout = bench.folder / "image"
+    bench.build(bench.plan(source), to=f"oci:{layout}")
+    environment = Environment(variables=bench.opener.variables, home=str(Path.home()))
+    console = Console(stream=bench.opener.stream)
+
+    def asked(place: str) -> GraftAnswer | None:
+        install = bench.opener.open(place)
+        return ask_graft(install, environment=environment, console=console)
+
+    assert asked(source) is None
+    found = asked(f"oci:{layout}")
+    assert found is not None
+    assert found.provenance.base_source == source
+    assert found.provenance.architectures == ("NewForCausalLM",)
+    assert (found.intact, found.base_now) == (True, "unchanged")
+    inspection = replace(inspect_install(bench.opener.open(f"oci:{layout}")), graft=found)
+    for form in ("text", "markdown"):
+        shown = render_inspection(inspection, form, Ink())
+        assert "Grafted" in shown
+        assert "unchanged" in shown
+    # The base moves on: once to a vLLM without the model, once to one with it.
+    place = Path(source.removeprefix("oci:"))
+    other = Image.of([Item(path="etc/motd")], base_items())
+    shutil.rmtree(place)
+    imaging.write_layout(place, other)
+    changed = asked(f"oci:{layout}")
+    assert changed is not None
+    assert (changed.base_now, changed.base_now_lacks) == ("changed", ("NewForCausalLM",))
+    registry = [Item(path=f"{SITE}/{REGISTRY}", content=REGISTRY_AFTER)]
+    shutil.rmtree(place)
+    imaging.write_layout(place, Image.of(base_items(), registry))
+    knows = asked(f"oci:{layout}")
+    assert knows is not None
+    assert knows.base_now_lacks == ()
+    shutil.rmtree(place)
+    gone = asked(f"oci:{layout}")
+    assert gone is not None
+    assert gone.base_now == "not found"
+
+
+def test_an_image_that_was_changed_after_it_was_built_does_not_pass_for_it(bench: Bench) -> None:
+    layout = bench.folder / "image"
+    bench.build(bench.plan(base_at(bench)), to=f"oci:{layout}")
+    install = bench.opener.open(f"oci:{layout}")
+    assert install.image is not None
+    settings = {**install.image.settings, "Entrypoint": ["/bin/other"]}
+    changed = replace(install, image=replace(install.image, settings=settings))
+    environment = Environment(variables=bench.opener.variables)
+    answer = ask_graft(changed, environment=environment, console=Console(quiet=True))
+    assert answer is not None
+    assert not answer.intact
+
+
+def test_a_dockerfile_names_its_base_and_escapes_its_labels(bench: Bench) -> None:
+    error = refused(bench, bench.plan(base_at(bench)), to=f"dockerfile:{bench.folder / 'image'}")
+    assert error.code == "E218"
+    base = ImageFacts(
+        reference="vllm-node:1",
+        architecture="arm64",
+        system="linux",
+        variant="",
+        settings={},
+        layers=(),
+    )
+    planned = LayerPlan(files=(), gone=(), folders={})
+    found = dockerfile_documents(base, planned, {"a": 'x "$HOME" \\'})["Dockerfile"].decode()
+    assert "FROM vllm-node:1\nADD graft.tar /\n" in found
+    assert 'LABEL "a"="x \\"\\$HOME\\" \\\\"' in found

@@ -208,3 +208,63 @@ def test_the_command_line_builds_and_says_what(
     assert done.stdout.startswith(f"loaded {tag}\n")
     assert "2 added, 2 edited, stale bytecode of 2 files removed" in done.stdout
     assert json.loads(lock.read_text())["results"]["layer"] in done.stdout
+
+
+def test_docker_builds_the_same_files_from_the_dockerfile(
+    docker: Docker, bench: Bench, tmp_path: Path
+) -> None:
+    base = docker.load(base_image(OnBuild=None, Shell=None))
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    ours, theirs = docker.name(), docker.name()
+    bench.build(plan, ours)
+    receipt = bench.build(plan, theirs, to=f"dockerfile:{tmp_path / 'context'}")
+    recipe = (tmp_path / "context/Dockerfile").read_text()
+    assert receipt.removed
+    # The test's base has no `rm`; what is removed is held against the layer in the text.
+    steps = [line for line in recipe.splitlines() if not line.startswith(("RUN", "USER"))]
+    run = next(line for line in recipe.splitlines() if line.startswith("RUN"))
+    assert json.loads(run.removeprefix("RUN ")) == ["rm", "-f", *receipt.removed]
+    (tmp_path / "context/Dockerfile").write_text("\n".join(steps))
+    docker.run("build", "--tag", theirs, str(tmp_path / "context"))
+    wanted, found = entries(docker, ours), entries(docker, theirs)
+    for path in receipt.removed:
+        del found[path.lstrip("/")]
+    assert found == wanted
+    told, kept = inspected(docker, theirs)["Config"], inspected(docker, ours)["Config"]
+    assert isinstance(told, dict)
+    assert isinstance(kept, dict)
+    assert told["User"] == kept["User"]
+    assert told["Entrypoint"] == kept["Entrypoint"]
+    assert told["Labels"].items() <= kept["Labels"].items()
+
+
+def test_inspect_says_where_a_grafted_image_comes_from(
+    docker: Docker, bench: Bench, tmp_path: Path
+) -> None:
+    base = docker.load(base_image())
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    tag = docker.name()
+    receipt = bench.build(plan, tag)
+
+    def graft(of: str) -> dict[str, object]:
+        done = subprocess.run(
+            [sys.executable, "-m", "vllm_graft", "--format", "json", "inspect", f"docker:{of}"],
+            env={**os.environ, "VLLM_GRAFT_CACHE": str(tmp_path / "cache")},
+            capture_output=True,
+            check=True,
+        )
+        return json.loads(done.stdout)["graft"]
+
+    found = graft(tag)
+    told = found["provenance"]
+    assert isinstance(told, dict)
+    assert told["base_source"] == f"docker:{base}"
+    assert told["layer"] == str(receipt.layer)
+    assert told["config"] == str(receipt.config)
+    assert (found["intact"], found["base_now"]) == (True, "unchanged")
+    assert graft(base) is None
+    docker.run("tag", tag, base)  # the base is now an image that knows the model
+    assert graft(tag)["base_now"] == "changed"
+    assert graft(tag)["base_now_lacks"] == []
+    docker.run("image", "rm", base)
+    assert graft(tag)["base_now"] == "not found"

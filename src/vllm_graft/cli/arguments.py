@@ -182,7 +182,7 @@ def _add_build(verbs: Verbs) -> None:
         "--to",
         metavar="PLACE",
         default="docker",
-        help="docker (the local engine, which must have the base), archive:FILE or oci:DIR (default: docker)",
+        help="docker (the local engine, which must have the base), archive:FILE, oci:DIR or dockerfile:DIR (default: docker)",
     )
     verb.add_argument(
         "--lock",

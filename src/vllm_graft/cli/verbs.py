@@ -4,7 +4,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -47,6 +47,7 @@ Result = tuple[str, int]
 def _inspect(words: argparse.Namespace, setting: Setting) -> Result:
     from vllm_graft.report.ink import Ink
     from vllm_graft.report.inspection import render_inspection
+    from vllm_graft.workflows.ask_graft import ask_graft
     from vllm_graft.workflows.inspect import InspectRequest, inspect_install
     from vllm_graft.workflows.open_model import open_model
     from vllm_graft.workflows.open_source import open_install
@@ -60,7 +61,10 @@ def _inspect(words: argparse.Namespace, setting: Setting) -> Result:
     install = open_install(
         source, options=_options(words), environment=environment, console=setting.console
     )
-    inspection = inspect_install(install, request)
+    inspection = replace(
+        inspect_install(install, request),
+        graft=ask_graft(install, environment=environment, console=setting.console),
+    )
     return render_inspection(inspection, setting.form, Ink(colour=setting.colour)), 0
 
 

@@ -14,7 +14,7 @@ from vllm_graft.values.plan import GraftPlan
 PLAN_LABEL = "vllm-graft.plan"
 _BASE = "vllm-graft.base"
 _DONOR = "vllm-graft.donor"
-_LAYER = "vllm-graft.layer"
+LAYER_LABEL = "vllm-graft.layer"
 _ARCHITECTURES = "vllm-graft.architectures"
 
 
@@ -28,7 +28,7 @@ def provenance_labels(plan: GraftPlan, base: Digest, layer: Digest) -> dict[str,
         f"{_DONOR}.digest": str(plan.donor.digest),
         f"{_DONOR}.vllm": plan.donor.version,
         f"{_DONOR}.source": plan.donor.source,
-        _LAYER: str(layer),
+        LAYER_LABEL: str(layer),
         _ARCHITECTURES: " ".join(plan.architectures),
     }
 
@@ -46,6 +46,6 @@ def read_provenance(facts: ImageFacts) -> Provenance | None:
         donor_source=labels.get(f"{_DONOR}.source", ""),
         donor_version=labels.get(f"{_DONOR}.vllm", ""),
         architectures=tuple(labels.get(_ARCHITECTURES, "").split()),
-        layer=labels.get(_LAYER, ""),
+        layer=labels.get(LAYER_LABEL, ""),
         config=labels.get(CONFIG_LABEL, ""),
     )

@@ -8,6 +8,7 @@ from vllm_graft.report.plan_view import count
 from vllm_graft.values.build import BUILD_SCHEMA, BuildReceipt
 from vllm_graft.values.digest import Digest
 
+_RECIPE = "Build it with: docker build -t {tag} {target}"
 _PART = (
     "It holds the new layer alone: it loads where {base} is, and cannot be run or read without it."
 )
@@ -38,7 +39,9 @@ def render_build(receipt: BuildReceipt, form: Form) -> str:
     lines += [f"note: {note}" for note in receipt.notes]
     if receipt.replaced:
         lines += [f"The image that had this name before is still there as {receipt.replaced}."]
-    if receipt.outcome == "written" and not receipt.whole:
+    if receipt.form == "dockerfile":
+        lines += [_RECIPE.format(tag=receipt.tag, target=receipt.target)]
+    elif receipt.outcome == "written" and not receipt.whole:
         lines += [_PART.format(base=receipt.base)]
     return "\n".join(lines) + "\n"
 

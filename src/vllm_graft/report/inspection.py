@@ -13,6 +13,7 @@ from vllm_graft.values.digest import Digest
 from vllm_graft.values.inspection import (
     ArchitectureAnswer,
     ClassAnswer,
+    GraftAnswer,
     Inspection,
     ModelAnswer,
     MultiNode,
@@ -91,6 +92,7 @@ def _sections(inspection: Inspection, ink: Ink) -> Iterator[tuple[str, Rows]]:
         ("Pins that are violated", _violated(inspection, ink)),
         ("Layout that is not recognised", [(f.code, f.found) for f in inspection.findings]),
         ("Patched after install", _patches(inspection)),
+        ("Grafted", _graft(inspection.graft, ink)),
     ):
         if rows:
             yield title, rows
@@ -187,6 +189,33 @@ def _patches(inspection: Inspection) -> Rows:
         *_cut([("added", path) for path in patches.added]),
         *_cut([("missing", path) for path in patches.missing]),
     ]
+
+
+def _graft(answer: GraftAnswer | None, ink: Ink) -> Rows:
+    if answer is None:
+        return []
+    told = answer.provenance
+    return [
+        ("architectures", ", ".join(told.architectures)),
+        ("base", f"{told.base_source} (vLLM {told.base_version})"),
+        ("donor", f"{told.donor_source} (vLLM {told.donor_version})"),
+        ("plan", told.plan),
+        ("layer", told.layer),
+        (
+            "config",
+            told.config if answer.intact else ink.mark("red", "not the one that was built"),
+        ),
+        ("base today", _base_today(answer, ink)),
+    ]
+
+
+def _base_today(answer: GraftAnswer, ink: Ink) -> str:
+    if answer.base_now != "changed":
+        return answer.base_now
+    shown = f"changed: vLLM {answer.base_now_version}"
+    if answer.base_now_lacks:
+        return f"{shown}, without {', '.join(answer.base_now_lacks)}: plan again to follow it"
+    return ink.mark("green", f"{shown} knows them all: no graft is needed on it")
 
 
 def _cut(rows: Sequence[tuple[str, str]]) -> Rows:

@@ -11,6 +11,9 @@ BuildOutcome = Literal["loaded", "already there", "written", "not written"]
 """``not written``: a dry run, which computes everything and writes nothing."""
 
 
+BuildForm = Literal["docker", "archive", "oci", "dockerfile"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Where a grafted image comes from, as its labels say."""
@@ -36,8 +39,11 @@ class BuildReceipt:
     """What was built, and where it is."""
 
     outcome: BuildOutcome
+    form: BuildForm
+    tag: str
+    """Name of the new image."""
     target: str
-    """The image's name in the engine, or the file or folder."""
+    """Where it is: that name in the engine, or the file or folder."""
     base: str
     """Name of the base image."""
     platform: str

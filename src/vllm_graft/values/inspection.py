@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from vllm_graft.values.build import Provenance
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding
 
@@ -149,6 +150,21 @@ class ModelAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraftAnswer:
+    """Where a grafted image comes from, and whether its graft is still needed."""
+
+    provenance: Provenance
+    intact: bool
+    """Whether its configuration and layers are those that its labels name."""
+    base_now: Literal["unchanged", "changed", "not found"]
+    """What is at ``provenance.base_source`` today; ``not found``: nothing that can be read from here."""
+    base_now_version: str = ""
+    """Of a base that has changed: its vLLM."""
+    base_now_lacks: tuple[str, ...] = ()
+    """Of a base that has changed: the grafted architectures that it does not register. None: no graft is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
     """What is in an install."""
 
@@ -180,3 +196,5 @@ class Inspection:
     findings: tuple[Finding, ...]
     """About parts of the layout that are not recognised."""
     model: ModelAnswer | None = None
+    graft: GraftAnswer | None = None
+    """Only of an image that ``build`` made."""

@@ -14,11 +14,12 @@ from vllm_graft.image.archive import (
     parse_tag,
 )
 from vllm_graft.image.configuration import canonical_digest, encode_configuration, grafted
+from vllm_graft.image.dockerfile import dockerfile_documents
 from vllm_graft.image.engine import Engine
 from vllm_graft.image.layer import LayerPlan, encode_layer, plan_layer
 from vllm_graft.image.oci import Descriptor
 from vllm_graft.image.overlay import OverlayFile, build_overlay
-from vllm_graft.image.provenance import provenance_labels, read_provenance
+from vllm_graft.image.provenance import LAYER_LABEL, provenance_labels, read_provenance
 from vllm_graft.run.cache import Cache
 from vllm_graft.run.clock import stamp
 from vllm_graft.run.console import Console
@@ -62,7 +63,7 @@ class BuildRequest:
     base: str = ""
     """Where the base is now; empty: where the plan says."""
     to: str = "docker"
-    """``docker``, ``archive:FILE`` or ``oci:DIR``."""
+    """``docker``, ``archive:FILE``, ``oci:DIR`` or ``dockerfile:DIR``."""
     lock: str = ""
     """A file to write; empty: none."""
     locked: str = ""
@@ -82,6 +83,8 @@ class _Built:
     receipt: BuildReceipt
     source: ImageSource
     stored: tuple[Descriptor, ...]
+    labels: Mapping[str, str]
+    """Those of the inputs; not that of the result."""
 
 
 def run_build(request: BuildRequest, *, environment: Environment, console: Console) -> BuildReceipt:
@@ -175,6 +178,8 @@ def _build(plan: GraftPlan, source: ImageSource, opened: OpenedImage, tag: Tag) 
     facts = grafted(base, diff_id, labels, str(tag))
     receipt = BuildReceipt(
         outcome="not written",
+        form="docker",
+        tag=str(tag),
         target=str(tag),
         base=base.reference,
         platform=facts.platform,
@@ -196,6 +201,7 @@ def _build(plan: GraftPlan, source: ImageSource, opened: OpenedImage, tag: Tag) 
         receipt=receipt,
         source=source,
         stored=opened.stored,
+        labels={name: text for name, text in labels.items() if name != LAYER_LABEL},
     )
 
 
@@ -240,9 +246,12 @@ def _destination(request: BuildRequest, tag: Tag) -> _Put:
     if form == "oci" and place:
         refuse_foreign(place)
         return lambda built, environment: _put_in_folder(built, tag, place, environment)
+    if form == "dockerfile" and place:
+        refuse_foreign(place)
+        return lambda built, _: _put_as_dockerfile(built, place)
     raise RequestError(
         f"not a place for an image: {request.to!r}",
-        remedy="write --to docker, --to archive:FILE or --to oci:DIR",
+        remedy="write --to docker, --to archive:FILE, --to oci:DIR or --to dockerfile:DIR",
         code="E218",
     )
 
@@ -250,7 +259,7 @@ def _destination(request: BuildRequest, tag: Tag) -> _Put:
 def _put_in_file(built: _Built, tag: Tag, place: str) -> BuildReceipt:
     documents = image_documents(built.facts, built.layer, tag)
     write_for_user(place, archive_bytes(documents))
-    return replace(built.receipt, outcome="written", target=place)
+    return replace(built.receipt, outcome="written", form="archive", target=place)
 
 
 def _put_in_folder(built: _Built, tag: Tag, place: str, environment: Environment) -> BuildReceipt:
@@ -262,7 +271,19 @@ def _put_in_folder(built: _Built, tag: Tag, place: str, environment: Environment
             f"blobs/sha256/{each.digest.hex}": layout.path(each.digest) for each in built.stored
         }
     write_folder(place, documents, copies)
-    return replace(built.receipt, outcome="written", target=place, whole=bool(copies))
+    return replace(built.receipt, outcome="written", form="oci", target=place, whole=bool(copies))
+
+
+def _put_as_dockerfile(built: _Built, place: str) -> BuildReceipt:
+    if not isinstance(built.source, DockerSource):
+        raise RequestError(
+            f"a Dockerfile begins with the name of an image, and {built.source} is none",
+            remedy="load the base into an engine and name it there: --base docker:IMAGE",
+            code="E218",
+        )
+    base = replace(built.facts, reference=built.receipt.base)
+    write_folder(place, dockerfile_documents(base, built.planned, built.labels))
+    return replace(built.receipt, outcome="written", form="dockerfile", target=place)
 
 
 def _put_in_engine_by_force(built: _Built, tag: Tag, variables: Mapping[str, str]) -> BuildReceipt:
