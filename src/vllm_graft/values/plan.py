@@ -105,7 +105,9 @@ class DependencyDecision:
     """What is decided about one distribution that the graft needs."""
 
     name: str
-    decision: Literal["keep", "upgrade", "add", "missing"]
+    decision: Literal["keep", "upgrade", "side by side", "add", "missing"]
+    """``upgrade``: in place of the base's, which breaks no pin of it; ``side by side``: a copy of its own in front
+    of the base's, for the process that serves this model alone."""
     found: str
     """Version in the base; empty where it has none or nothing tells."""
     wanted: str

@@ -15,9 +15,11 @@ from vllm_graft.run.journal import unfinished_plans
 from vllm_graft.run.tree import resolved_folder
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
+from vllm_graft.values.model import ModelDescription
 from vllm_graft.values.plan import GraftPlan, PlanSource
 from vllm_graft.values.receipt import NothingToDo
 from vllm_graft.values.source import Source, SourceOptions
+from vllm_graft.workflows.judge_pins import with_pins
 from vllm_graft.workflows.open_model import open_model
 from vllm_graft.workflows.open_source import open_install
 
@@ -82,6 +84,7 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
             E308 was left half written.
     """
     config: Mapping[str, object] | None = None
+    model: ModelDescription | None = None
     architectures = request.architectures
     if request.model:
         model = open_model(request.model, environment=environment)
@@ -107,6 +110,8 @@ def run_plan(request: PlanRequest, *, environment: Environment, console: Console
             plan = None if present and not _names_parser(asked) else session.plan(asked)
             if present and plan is not None:
                 plan, present = _without_equal(plan, present)
+            if plan is not None:
+                plan = with_pins(session, plan, model=model)
     except SourceError as error:
         _note_install(error, session)
         raise

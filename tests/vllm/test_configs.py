@@ -1,0 +1,150 @@
+# The matrix of config classes and releases of transformers, by loading the classes: what P3 says without running anything
+# must be what happens. The config.json is that of the published model, as far as a config class looks.
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import environments
+import published
+import pytest
+
+from opening import Opener, opener_at
+from vllm_graft.deps.matrix import MatrixCell, config_matrix
+from vllm_graft.values.source import Platform, SourceOptions
+from vllm_graft.workflows.judge_pins import published_releases
+
+RELEASES = ("4.56.2", "4.57.6", "5.0.0", "5.1.0", "5.2.0", "5.3.0", "5.4.0", "5.5.4", "5.24.0")
+DONORS = ("0.17.1", "0.27.1")
+BESIDE = ("huggingface-hub", "tokenizers", "safetensors", "regex")
+"""What transformers refuses to be imported beside another version of."""
+CLASSES = {
+    "qwen3_5": ("Qwen3_5Config", "dense"),
+    "qwen3_5_moe": ("Qwen3_5MoeConfig", "per-expert"),
+}
+CHOICE = SourceOptions(platform=Platform(system="linux", machine="x86_64"), python=(3, 12))
+
+
+def overlay(version: str) -> Path:
+    """One release of transformers, and of what it insists on."""
+    release = published_releases().release(version)
+    assert release is not None
+    wanted = [line for line in release.requires if line.startswith(BESIDE)]
+    wanted = sorted([f"transformers=={version}", *wanted])
+    folder = environments.cache_folder() / "overlays" / environments.digest(wanted)
+    if not (folder / "READY").exists():
+        environments.remove(folder)
+        install = [environments.runtime().python, "-m", "pip", "install", "--quiet", "--no-deps"]
+        environments.run([*install, "--target", folder, *wanted])
+        (folder / "READY").touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
+    """Donor and release → what each class says."""
+    scratch = tmp_path_factory.mktemp("configs")
+    cases: list[dict[str, str]] = []
+    for donor in DONORS:
+        for stem, (name, experts) in CLASSES.items():
+            folder = scratch / stem
+            folder.mkdir(exist_ok=True)
+            config = published.configuration(experts)  # pyright: ignore[reportArgumentType] literals above
+            (folder / "config.json").write_text(json.dumps(config))
+            file = environments.tree(donor) / f"vllm/transformers_utils/configs/{stem}.py"
+            cases.append({"file": str(file), "class": name, "folder": str(folder)})
+    question, answer = scratch / "question.json", scratch / "answer.json"
+    question.write_text(json.dumps({"cases": cases}))
+    found: dict[tuple[str, str], list[str]] = {}
+    for release in RELEASES:
+        answer.unlink(missing_ok=True)
+        script = Path(__file__).with_name("inside_configs.py")
+        environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "HF_"))},
+            "PYTHONPATH": str(overlay(release)),
+            "HF_HUB_OFFLINE": "1",
+        }
+        done = subprocess.run(
+            [environments.runtime().python, "-P", script, question, answer],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.exists(), done.stderr[-3000:]
+        said: Any = json.loads(answer.read_text())
+        assert said["transformers"] == release
+        each = len(CLASSES)
+        for place, donor in enumerate(DONORS):
+            found[donor, release] = said["answers"][place * each : (place + 1) * each]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], MatrixCell]:
+    shared = os.environ.get("VLLM_GRAFT_CACHE")
+    opener: Opener = opener_at(Path(shared) if shared else tmp_path_factory.mktemp("releases"))
+    donors = [opener.open(f"path:{environments.tree(donor)}", options=CHOICE) for donor in DONORS]
+    every = published_releases()
+    releases = [found for each in RELEASES if (found := every.release(each)) is not None]
+    paths = [f"vllm/transformers_utils/configs/{stem}.py" for stem in CLASSES]
+    matrix = config_matrix(donors, releases, paths)
+    return {(cell.donor.partition("+")[0], cell.transformers): cell for cell in matrix}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("donor", DONORS)
+def test_what_is_read_of_the_config_classes_is_what_happens_when_they_are_loaded(
+    told: dict[tuple[str, str], list[str]],
+    cells: dict[tuple[str, str], MatrixCell],
+    donor: str,
+    release: str,
+) -> None:
+    happened = told[donor, release]
+    assert (cells[donor, release].word == "ok") == all(each == "ok" for each in happened), (
+        cells[donor, release],
+        happened,
+    )
+
+
+def test_the_failures_are_those_that_are_known(told: dict[tuple[str, str], list[str]]) -> None:
+    assert "unsupported operand type(s) for |: 'list' and 'set'" in told["0.17.1", "5.2.0"][0]
+    assert "has no attribute 'validate_layer_type'" in told["0.27.1", "4.57.6"][0]
+    assert "layer_type_validation() takes" in told["0.17.1", "4.56.2"][0]
+
+
+def test_the_table_that_is_shipped_is_what_the_wheels_say() -> None:
+    from bench.wheel_text import WheelText
+
+    from vllm_graft.deps.transformers_facts import ReadTransformers
+
+    every = published_releases()
+    for version in ("4.57.6", "5.2.0", "5.24.0"):
+        text = WheelText(fetched(version))
+        read = ReadTransformers(text=text, version=version, requires=text.distribution.requires)
+        release = every.release(version)
+        assert release is not None
+        names = {*every.names, *every.untold}
+        differing = [
+            key
+            for key in names
+            if read.binds(*key.split(":")) is not release.binds(*key.split(":"))
+        ]
+        assert differing == []
+        assert read.names is not None
+        assert all(release.knows_model_type(each) for each in read.names.configs)
+        assert {each for each in every.set_arguments if read.wants_set(each)} == {
+            each for each in every.set_arguments if release.wants_set(each)
+        }
+
+
+def fetched(version: str) -> Path:
+    """A published wheel of transformers, through the user's own pip."""
+    folder = environments.cache_folder() / "wheels"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not list(folder.glob(f"transformers-{version}-*.whl")):
+        argv = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        where = ["--dest", folder, f"transformers=={version}"]
+        environments.run([environments.runtime().python, *argv, *where])
+    return next(folder.glob(f"transformers-{version}-*.whl"))
