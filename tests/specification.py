@@ -7,6 +7,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from held import CONFIG_REGISTRY, ENGINE
 from linking import MODEL, Linking, linked
 from vllm_graft.values.install import NativeCode
 
@@ -58,6 +59,8 @@ class Row:
     """Form → what is found instead, where Python itself makes it another thing."""
     unfit: Mapping[str, str] = field(default_factory=dict[str, str])
     """Form → why the row cannot be put so."""
+    missed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Form → why the linker does not see it; a strict expected failure."""
     runs: bool = False
     """What is made of it must say what the donor says."""
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
@@ -133,23 +136,27 @@ class Row:
         return f"{self.imports}{top}\n\nclass OkapiForCausalLM:\n{run}"
 
 
-A_FUNCTION = dict.fromkeys(("a subclass", "a subclass of a subclass"), "it is no class")
+A_FUNCTION: Mapping[str, str] = {
+    "a subclass": "it is no class",
+    "a subclass of a subclass": "it is no class",
+}
 A_WHOLE_MODEL = {
     "an import in the function": "the name stands outside of functions",
     "an inherited method": "the model is written out",
 }
 
 
-def notes(*words: str) -> frozenset[str]:
+def told(*words: str) -> frozenset[str]:
     return frozenset(words)
 
 
+ASKED_OTHERWISE: Mapping[str, str] = {
+    "an assignment": "what asks for a class is looked for under the class's own name",
+    "an import in the function": "what asks for a class is looked for among the module's names",
+}
 LAYER = "class Layer:\n    def __init__(self, n):\n        self.n = n\n"
+MAKE = "\n\ndef make():\n    return Layer(1)\n"
 KIND = "import enum\n\n\nclass Kind(enum.Enum):\n    DENSE = 1\n"
-PLATFORM = (
-    "class Platform:\n    def is_rocm(self) -> bool:\n        return False\n\n\n"
-    "current_platform = Platform()\n"
-)
 
 ROWS: list[Row] = [
     # ── G104 ──────────────────────────────────────────────────────────────────────────────────────
@@ -161,7 +168,7 @@ ROWS: list[Row] = [
         donor="class Pool:\n    size = 3\n",
         base="SIZE = 1\n",
         body="return {X}().size",
-        found=notes("G104 blocked"),
+        found=told("G104 blocked"),
     ),
     Row(
         code="G104",
@@ -171,7 +178,7 @@ ROWS: list[Row] = [
         donor="def size():\n    return 3\n",
         base="",
         body="return {X}()",
-        found=notes("G104 blocked"),
+        found=told("G104 blocked"),
         unfit=A_FUNCTION,
     ),
     Row(
@@ -182,7 +189,7 @@ ROWS: list[Row] = [
         "@register\ndef wide():\n    return 3\n",
         base="SIZE = 1\n",
         body="return {X}['wide']()",
-        found=notes("G104 blocked"),
+        found=told("G104 blocked"),
         unfit=A_FUNCTION,
     ),
     # ── G201, G202, G216: calls ───────────────────────────────────────────────────────────────────
@@ -193,7 +200,7 @@ ROWS: list[Row] = [
         donor="def scale(x, *, by=1):\n    return x * by\n",
         base="def scale(x):\n    return x\n",
         body="return {X}(2, by=5)",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         unfit=A_FUNCTION,
         runs=True,
     ),
@@ -204,7 +211,7 @@ ROWS: list[Row] = [
         donor="def scale(x):\n    return x\n",
         base="def scale(x, by):\n    return x * by\n",
         body="return {X}(2)",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         unfit=A_FUNCTION,
         runs=True,
     ),
@@ -216,7 +223,7 @@ ROWS: list[Row] = [
         base="def scale(x):\n    return x\n",
         body="return partial({X}, by=5)(2)",
         imports="from functools import partial\n",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         unfit=A_FUNCTION,
         runs=True,
     ),
@@ -227,7 +234,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    def __init__(self, n, *, wide=False):\n        self.n = n + wide\n",
         base=LAYER,
         body="return {X}(3, wide=True).n",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         runs=True,
     ),
     Row(
@@ -237,7 +244,7 @@ ROWS: list[Row] = [
         donor="from dataclasses import dataclass\n\n\n@dataclass\nclass Layer:\n    n: int\n    m: int\n",
         base="from dataclasses import dataclass\n\n\n@dataclass\nclass Layer:\n    n: int\n",
         body="return {X}(3, 4).n",
-        found=notes("G201 blocked"),
+        found=told("G201 blocked"),
     ),
     Row(
         code="G201",
@@ -246,7 +253,7 @@ ROWS: list[Row] = [
         donor=LAYER + "    def scale(self, by):\n        return self.n * by\n",
         base=LAYER + "    def scale(self):\n        return self.n\n",
         body="return {X}(3).scale(2)",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         runs=True,
     ),
     Row(
@@ -256,7 +263,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    @classmethod\n    def width(cls, of):\n        return of + 1\n",
         base="class Layer:\n    @classmethod\n    def width(cls):\n        return 1\n",
         body="return {X}.width(2)",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         runs=True,
     ),
     Row(
@@ -266,7 +273,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    @staticmethod\n    def width(of):\n        return of + 1\n",
         base="class Layer:\n    @staticmethod\n    def width():\n        return 1\n",
         body="return {X}.width(2)",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         runs=True,
     ),
     Row(
@@ -277,7 +284,7 @@ ROWS: list[Row] = [
         base="class Pool:\n    def take(self, n):\n        return n\n",
         model="class OkapiForCausalLM:\n    def run(self, pool: {X}):\n"
         "        return pool.take(1, strict=True)\n",
-        found=notes("G201 blocked"),
+        found=told("G201 blocked"),
         unfit={
             **A_WHOLE_MODEL,
             "a subclass": "an object of the model's own class is made by the model",
@@ -292,7 +299,7 @@ ROWS: list[Row] = [
         base="class Layer:\n    def scale(self):\n        return 1\n",
         model="class OkapiForCausalLM({X}):\n    def run(self):\n        return self.scale(4)\n"
         "    def scale(self, by):\n        return super().scale(by) * 2\n",
-        found=notes("G201 note"),
+        found=told("G201 note"),
         unfit=A_WHOLE_MODEL,
         runs=True,
     ),
@@ -303,7 +310,7 @@ ROWS: list[Row] = [
         donor="def scale(x, *, exactly=False):\n    return x\n",
         base="def scale(x):\n    return x\n",
         body="return {X}(2, exactly=False)",
-        found=notes("G202 note"),
+        found=told("G202 note"),
         unfit=A_FUNCTION,
         runs=True,
     ),
@@ -314,7 +321,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    def __init__(self, n, *, wide=False):\n        self.n = n + wide\n",
         base=LAYER,
         body="return {X}(3, wide=False).n",
-        found=notes("G202 note"),
+        found=told("G202 note"),
         runs=True,
     ),
     Row(
@@ -324,7 +331,7 @@ ROWS: list[Row] = [
         donor="def scale(x, by=1):\n    return x * by\n",
         base="def scale(x, by=2):\n    return x * by\n",
         body="return {X}(2)",
-        found=notes("G216 review"),
+        found=told("G216 review"),
         unfit=A_FUNCTION,
     ),
     Row(
@@ -334,7 +341,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    def __init__(self, n, by=1):\n        self.n = n * by\n",
         base="class Layer:\n    def __init__(self, n, by=2):\n        self.n = n * by\n",
         body="return {X}(2).n",
-        found=notes("G216 review"),
+        found=told("G216 review"),
     ),
     # ── G203, G205, G215: reads ───────────────────────────────────────────────────────────────────
     Row(
@@ -344,7 +351,7 @@ ROWS: list[Row] = [
         donor="class Parent:\n    def tag(self):\n        return 4\n",
         base="class Parent:\n    pass\n",
         model="class OkapiForCausalLM({X}):\n    def run(self):\n        return self.tag() + 1\n",
-        found=notes("G203 note"),
+        found=told("G203 note"),
         unfit=A_WHOLE_MODEL,
         runs=True,
     ),
@@ -355,7 +362,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    size = 4\n",
         base="class Layer:\n    pass\n",
         body="layer = {X}()\nreturn layer.size",
-        found=notes("G203 note"),
+        found=told("G203 note"),
         runs=True,
     ),
     Row(
@@ -365,7 +372,7 @@ ROWS: list[Row] = [
         donor="class Meta:\n    lengths: list[int] = []\n",
         base="class Meta:\n    starts: list[int] = []\n",
         model="class OkapiForCausalLM:\n    def run(self, meta: {X}):\n        return meta.lengths\n",
-        found=notes("G203 blocked"),
+        found=told("G203 blocked"),
         unfit={
             **A_WHOLE_MODEL,
             "a subclass": "an object of the model's own class is made by the model",
@@ -379,21 +386,20 @@ ROWS: list[Row] = [
         donor="class Parent:\n    def tag(self):\n        return 4\n",
         base="class Parent:\n    def tag(self):\n        raise NotImplementedError\n",
         model="class OkapiForCausalLM({X}):\n    def run(self):\n        return self.tag() + 1\n",
-        found=notes("G203 note"),
+        found=told("G203 note"),
         unfit=A_WHOLE_MODEL,
         runs=True,
     ),
     Row(
-        code="G205",
-        says="a switch that the base's configuration lacks",
+        code="G203",
+        says="a switch of a configuration that the model makes",
         module="vllm.config.cache",
         name="CacheConfig",
         donor='class CacheConfig:\n    mode: str = "none"\n',
         base="class CacheConfig:\n    size: int = 1\n",
         model="class OkapiForCausalLM:\n    def run(self, config: '{X} | None' = None):\n"
         "        return (config or {X}()).mode\n",
-        found=notes("G203 note"),
-        found_if={},
+        found=told("G203 note"),
         unfit=A_WHOLE_MODEL,
         runs=True,
     ),
@@ -405,7 +411,24 @@ ROWS: list[Row] = [
         donor='class CacheConfig:\n    mode: str = "none"\n',
         base="class CacheConfig:\n    size: int = 1\n",
         model="class OkapiForCausalLM:\n    def run(self, config: {X}):\n        return config.mode\n",
-        found=notes("G205 note"),
+        found=told("G205 note"),
+        unfit={
+            **A_WHOLE_MODEL,
+            "a subclass": "an object of the model's own class is made by the model",
+            "a subclass of a subclass": "likewise",
+        },
+    ),
+    Row(
+        code="G205",
+        says="a switch that a configuration inherits, of which the engine makes only that one",
+        module="vllm.config.cache",
+        name="WideCacheConfig",
+        donor='class CacheConfig:\n    mode: str = "none"\n\n\n'
+        "class WideCacheConfig(CacheConfig):\n    width: int = 2\n",
+        base="class CacheConfig:\n    size: int = 1\n\n\n"
+        "class WideCacheConfig(CacheConfig):\n    width: int = 2\n",
+        model="class OkapiForCausalLM:\n    def run(self, config: {X}):\n        return config.mode\n",
+        found=told("G205 note"),
         unfit={
             **A_WHOLE_MODEL,
             "a subclass": "an object of the model's own class is made by the model",
@@ -419,10 +442,11 @@ ROWS: list[Row] = [
         donor=KIND + "    SPARSE = 2\n",
         base=KIND,
         body="return {X}.SPARSE.value",
-        found=notes("G215 blocked"),
-        unfit=dict.fromkeys(
-            ("a subclass", "a subclass of a subclass"), "an enumeration with members has none"
-        ),
+        found=told("G215 blocked"),
+        unfit={
+            "a subclass": "an enumeration with members has none",
+            "a subclass of a subclass": "likewise",
+        },
     ),
     # ── G204, G212, G218 to G220: classes ─────────────────────────────────────────────────────────
     Row(
@@ -433,7 +457,7 @@ ROWS: list[Row] = [
         "    def part(self):\n        return 1\n",
         base="class Parent:\n    def run(self):\n        return 2\n",
         model="class OkapiForCausalLM({X}):\n    def part(self):\n        return 7\n",
-        found=notes("G203 note", "G204 note"),
+        found=told("G203 note", "G204 note"),
         unfit=A_WHOLE_MODEL,
         runs=True,
     ),
@@ -444,7 +468,7 @@ ROWS: list[Row] = [
         donor="class Parent:\n    def warm_up(self):\n        return 1\n",
         base="class Parent:\n    pass\n",
         model="class OkapiForCausalLM({X}):\n    def warm_up(self):\n        return 7\n",
-        found=notes("G218 review"),
+        found=told("G218 review"),
         unfit=A_WHOLE_MODEL,
     ),
     Row(
@@ -456,7 +480,7 @@ ROWS: list[Row] = [
         base="class Parent:\n    def process(self, prompt, items):\n        return 1\n\n\n"
         "def start(model):\n    return model.process('', items=[])\n",
         model="class OkapiForCausalLM({X}):\n    def process(self, items):\n        return 7\n",
-        found=notes("G219 blocked"),
+        found=told("G219 blocked"),
         unfit=A_WHOLE_MODEL,
     ),
     Row(
@@ -468,7 +492,7 @@ ROWS: list[Row] = [
         "        self.fast = False\n"
         "    def run(self):\n        return 0 if self.fast else self.size\n",
         body="return {X}(3, scale=2).size",
-        found=notes("G201 note", "G220 blocked"),
+        found=told("G201 note", "G220 blocked"),
     ),
     Row(
         code="G212",
@@ -483,7 +507,7 @@ ROWS: list[Row] = [
                 "class VllmModel:\n    def forward(self): ...\n    def embed(self): ...\n",
             )
         },
-        found=notes("G212 blocked"),
+        found=told("G212 blocked"),
         unfit=A_WHOLE_MODEL,
     ),
     # ── G206, G207: kinds and results ─────────────────────────────────────────────────────────────
@@ -497,7 +521,7 @@ ROWS: list[Row] = [
         " loaded_shard_id: int | None = None):\n        return [loaded_shard_id + 0]\n",
         body='mapping = [("qkv", "in_proj", (0, 1, 2))]\nlinear = {X}()\n'
         "return linear.weight_loader(1, 2, mapping[0][2])",
-        found=notes("G206 note"),
+        found=told("G206 note"),
         runs=True,
     ),
     Row(
@@ -507,7 +531,7 @@ ROWS: list[Row] = [
         donor="def parts(x):\n    return x, x + 1\n",
         base="def parts(x):\n    return x, x + 1, x + 2\n",
         body="a, b = {X}(3)\nreturn a + b",
-        found=notes("G207 note"),
+        found=told("G207 note"),
         unfit=A_FUNCTION,
         runs=True,
     ),
@@ -518,7 +542,7 @@ ROWS: list[Row] = [
         donor="class Layer:\n    def parts(self, x):\n        return x, x + 1\n",
         base="class Layer:\n    def parts(self, x):\n        return x, x + 1, x + 2\n",
         body="layer = {X}()\na, b = layer.parts(3)\nreturn a + b",
-        found=notes("G207 note"),
+        found=told("G207 note"),
         runs=True,
     ),
     # ── G213, G217 ────────────────────────────────────────────────────────────────────────────────
@@ -530,7 +554,7 @@ ROWS: list[Row] = [
         base=LAYER + "    def scale(self):\n        return self.n\n\n\n"
         "def fits(layer):\n    return type(layer) is Layer\n",
         body="return {X}(3).scale(2)",
-        found=notes("G201 note", "G213 review"),
+        found=told("G201 note", "G213 review"),
         runs=True,
     ),
     Row(
@@ -549,7 +573,7 @@ ROWS: list[Row] = [
             )
         },
         body="return {X}(3).scale(2)",
-        found=notes("G201 note", "G213 review"),
+        found=told("G201 note", "G213 review"),
         runs=True,
     ),
     Row(
@@ -562,7 +586,437 @@ ROWS: list[Row] = [
         base="class Zebra:\n    def run(self):\n        return 3\n",
         files={path_of(POOL): ("class Pool:\n    size = 3\n", "SIZE = 1\n")},
         body="return {X}().run()",
-        found=notes("G217 review"),
+        found=told("G217 review"),
         runs=True,
+    ),
+    # ── G221, G222: classes that exist twice ──────────────────────────────────────────────────────
+    Row(
+        code="G221",
+        says="an exact type that the model asks for",
+        name="Layer",
+        donor=LAYER + "    def scale(self, by):\n        return self.n * by\n" + MAKE,
+        base=LAYER + "    def scale(self):\n        return self.n\n" + MAKE,
+        imports=f"from {LIBRARY} import make\n",
+        body="return type(make()) is {X} and {X}(3).scale(2)",
+        found=told("G201 note", "G221 review"),
+        unfit={
+            "a subclass": "no object that the base makes is of the model's own class",
+            "a subclass of a subclass": "likewise",
+        },
+        missed=ASKED_OTHERWISE,
+    ),
+    Row(
+        code="G201",
+        says="an instance of a class that is derived, made by the base and asked for by the model",
+        name="Layer",
+        donor=LAYER + "    def scale(self, by):\n        return self.n * by\n" + MAKE,
+        base=LAYER + "    def scale(self):\n        return self.n\n" + MAKE,
+        imports=f"from {LIBRARY} import make\n",
+        body="return [isinstance(make(), {X}), {X}(3).scale(2)]",
+        found=told("G201 note"),
+        missed=ASKED_OTHERWISE,
+        runs=True,
+    ),
+    Row(
+        code="G222",
+        says="a class that the base's engine knows, of which the donor's version comes along",
+        module=ZEBRA,
+        name="Stripe",
+        donor="class Stripe:\n    width = 2\n",
+        base="class Stripe:\n    width = 1\n",
+        files={
+            "vllm/v1/proposer.py": (
+                "SIZE = 1\n",
+                (
+                    f"from {ZEBRA} import Stripe\n\n\n"
+                    "def fits(x):\n    return isinstance(x, Stripe)\n"
+                ),
+            )
+        },
+        body="return {X}().width",
+        found=told("G222 review"),
+        runs=True,
+    ),
+]
+
+
+# ── what is not reached by a name of vLLM ─────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A promise about things that have no name in vLLM: each form is written out.
+
+    ``models``: form → the donor's model.
+    """
+
+    code: str
+    says: str
+    models: Mapping[str, str]
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Path → (the donor's text, the base's text); an empty text is no file."""
+    found: frozenset[str]
+    missed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Form → why the linker does not see it; a strict expected failure."""
+    native: NativeCode | None = None
+    features: tuple[str, ...] = ()
+
+    def link(self, form: str) -> Linking:
+        texts = {MODEL: (self.models[form], ""), **self.files}
+        return linked(
+            donor={path: each[0] for path, each in texts.items() if each[0]},
+            base={path: each[1] for path, each in texts.items() if each[1]},
+            native=self.native,
+            features=self.features,
+        )
+
+
+def running(imports: str, *body: str, bases: str = "") -> str:
+    """A model whose ``run`` has this body."""
+    lines = "".join(f"        {line}\n" for line in body)
+    return f"{imports}\n\nclass OkapiForCausalLM{bases}:\n    def run(self):\n{lines}"
+
+
+def inherited(imports: str, *body: str) -> str:
+    """A model that inherits ``run``."""
+    lines = "".join(f"        {line}\n" for line in body)
+    return (
+        f"{imports}\n\nclass Kin:\n    def run(self):\n{lines}\n\n"
+        "class OkapiForCausalLM(Kin):\n    pass\n"
+    )
+
+
+def operator_forms(path: str) -> Mapping[str, str]:
+    """Ways to call ``torch.ops.<path>``."""
+    namespace, _, name = path.partition(".")
+    return {
+        "its own name": running("import torch\n", f"return torch.ops.{path}(1)"),
+        "another name": running("import torch as t\n", f"return t.ops.{path}(1)"),
+        "a part of a module": running("from torch import ops\n", f"return ops.{path}(1)"),
+        "a part of a module under another name": running(
+            "from torch import ops as o\n", f"return o.{path}(1)"
+        ),
+        "an overload": running("import torch\n", f"return torch.ops.{path}.default(1)"),
+        "an assignment": running(
+            f"import torch\n\nOPS = torch.ops.{namespace}\n", f"return OPS.{name}(1)"
+        ),
+        "a local assignment": running(
+            "import torch\n", f"ops = torch.ops.{namespace}", f"return ops.{name}(1)"
+        ),
+        "a value": running("import torch\n", f"gather = torch.ops.{path}", "return gather(1)"),
+        "an inherited method": inherited("import torch\n", f"return torch.ops.{path}(1)"),
+    }
+
+
+REGISTERING = "def direct_register_custom_op(**_):\n    pass\n"
+GATHER = "\n\ndef gather(x):\n    return x\n\n\n"
+REGISTERED = '(op_name="gather", op_func=gather)\n\n'
+OPS = "vllm.utils.ops"
+
+
+def registering_forms() -> Mapping[str, str]:
+    """Ways to register the operator ``gather``."""
+    body = "return torch.ops.vllm.gather(1)"
+    return {
+        form: running(f"import torch\n{imports}{GATHER}{call}{REGISTERED}", body)
+        for form, imports, call in (
+            (
+                "its own name",
+                f"from {OPS} import direct_register_custom_op\n",
+                "direct_register_custom_op",
+            ),
+            (
+                "another name",
+                f"from {OPS} import direct_register_custom_op as register\n",
+                "register",
+            ),
+            ("a module under another name", f"import {OPS} as o\n", "o.direct_register_custom_op"),
+        )
+    }
+
+
+CUSTOM = (
+    "class CustomOp:\n    @classmethod\n    def register(cls, name):\n        return lambda c: c\n"
+)
+
+QUAGGA = "class Foal:\n    pass\n"
+
+WRITTEN: list[Written] = [
+    Written(
+        code="G208",
+        says="a custom operator that the base registers nowhere",
+        models=operator_forms("vllm.gather"),
+        files={
+            path_of(LIBRARY): (
+                'direct_register_custom_op(op_name="gather", op_func=len)\n',
+                "import torch\n",
+            )
+        },
+        found=told("G208 blocked"),
+    ),
+    Written(
+        code="G209",
+        says="a custom operator that the base registers too",
+        models=registering_forms(),
+        files={
+            path_of(OPS): (REGISTERING, REGISTERING),
+            path_of(LIBRARY): (
+                "SIZE = 1\n",
+                'import torch\ndirect_register_custom_op(op_name="gather", op_func=len)\n',
+            ),
+        },
+        found=told("G209 note"),
+    ),
+    Written(
+        code="G209",
+        says="a custom operator that the base registers by position",
+        models=registering_forms(),
+        files={
+            path_of(OPS): (REGISTERING, REGISTERING),
+            path_of(LIBRARY): (
+                "SIZE = 1\n",
+                'import torch\ndirect_register_custom_op(\n    "gather", len\n)\n',
+            ),
+        },
+        found=told("G209 note"),
+    ),
+    Written(
+        code="G209",
+        says="a layer that the base registers too",
+        models={
+            form: running(
+                f'{imports}\n\n@{name}.register("gather")\nclass Gather({name}):\n    size = 1\n\n',
+                "return Gather.size",
+            )
+            for form, imports, name in (
+                ("its own name", f"from {OPS} import CustomOp\n", "CustomOp"),
+                ("another name", f"from {OPS} import CustomOp as Op\n", "Op"),
+                ("a module under another name", f"import {OPS} as o\n", "o.CustomOp"),
+            )
+        },
+        files={
+            path_of(OPS): (CUSTOM, CUSTOM),
+            path_of(LIBRARY): (
+                "SIZE = 1\n",
+                (
+                    f'from {OPS} import CustomOp\n\n\n@CustomOp.register("gather")\n'
+                    "class Other(CustomOp):\n    pass\n"
+                ),
+            ),
+        },
+        found=told("G209 note"),
+    ),
+    Written(
+        code="G210",
+        says="a native operator that the base's binaries lack",
+        models=operator_forms("_C.fused_okapi"),
+        files={path_of(LIBRARY): ("SIZE = 1\n", "import torch\n")},
+        found=told("G210 blocked"),
+    ),
+    Written(
+        code="G210",
+        says="an extension module that the base lacks",
+        models={
+            "its own name": running("import vllm._okapi_C\n", "return vllm._okapi_C.run()"),
+            "another name": running("import vllm._okapi_C as c\n", "return c.run()"),
+            "a part of a package": running("from vllm import _okapi_C\n", "return _okapi_C.run()"),
+            "a name of it": running("from vllm._okapi_C import run as r\n", "return r()"),
+            "an import in the function": running(
+                "", "from vllm import _okapi_C", "return _okapi_C.run()"
+            ),
+            "a subclass": running("from vllm._okapi_C import Layer\n", "return 1", bases="(Layer)"),
+        },
+        found=told("G210 blocked"),
+    ),
+    Written(
+        code="G211",
+        says="a package that nothing in the base imports",
+        models={
+            "its own name": running("import quagga\n", "return quagga.run()"),
+            "another name": running("import quagga as q\n", "return q.run()"),
+            "a module of it": running("import quagga.foals\n", "return quagga.foals.run()"),
+            "a name of it": running("from quagga import run\n", "return run()"),
+            "a name of it under another name": running(
+                "from quagga import run as r\n", "return r()"
+            ),
+            "a subclass": running("from quagga import Foal\n", "return 1", bases="(Foal)"),
+        },
+        found=told("G211 blocked"),
+    ),
+    Written(
+        code="G402",
+        says="a name of a package that nothing in the base uses",
+        models={
+            "a module of it": running("import quagga.foals\n", "return quagga.foals.run()"),
+            "a module of it under another name": running(
+                "import quagga.foals as f\n", "return f.run()"
+            ),
+            "a name of it": running("from quagga import gallop\n", "return gallop()"),
+            "a name of it under another name": running(
+                "from quagga import gallop as g\n", "return g()"
+            ),
+            "a subclass": running("from quagga import Foal\n", "return 1", bases="(Foal)"),
+            "an attribute": running("import quagga\n", "return quagga.gallop()"),
+            "an attribute under another name": running("import quagga as q\n", "return q.gallop()"),
+        },
+        files={path_of(LIBRARY): ("SIZE = 1\n", "import quagga\n")},
+        found=told("G402 review"),
+        missed={
+            "an attribute": "only imports are held against what the base uses of a package",
+            "an attribute under another name": "likewise",
+        },
+    ),
+    Written(
+        code="G211",
+        says="a package that nothing in the base imports, imported by a function",
+        models={"an import in the function": running("", "import quagga", "return quagga.run()")},
+        found=told("G211 blocked"),
+        missed={
+            "an import in the function": "packages that are imported when they are called are often"
+            " optional, and the caller asks first"
+        },
+    ),
+]
+
+
+# ── the places outside the model's own files ──────────────────────────────────────────────────────
+
+OKAPI = "class OkapiForCausalLM:\n    pass\n"
+FAMILY_MODULE = "vllm.model_executor.models.okapi"
+PARSERS = "vllm/reasoning/__init__.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A promise about a place of the engine: each form is a pair of texts of one file.
+
+    ``texts``: form → (the donor's, the base's).
+    """
+
+    code: str
+    says: str
+    path: str
+    texts: Mapping[str, tuple[str, str]]
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    features: tuple[str, ...] = ()
+    found: frozenset[str]
+    missed: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def link(self, form: str) -> Linking:
+        texts = {MODEL: (OKAPI, ""), **self.files, self.path: self.texts[form]}
+        return linked(
+            donor={path: each[0] for path, each in texts.items() if each[0]},
+            base={path: each[1] for path, each in texts.items() if each[1]},
+            features=self.features,
+        )
+
+
+def asking(imports: str, condition: str) -> tuple[str, str]:
+    """An engine that treats the family in its own way, and one that does all in another."""
+    return (
+        f"{imports}\n\ndef run(model, size):\n    size += 2 if {condition} else 1\n    return size\n",
+        "def run(model, size):\n    return size * 3\n",
+    )
+
+
+def parser(name: str, answer: int) -> str:
+    return f"class {name}:\n    def read(self):\n        return {answer}\n"
+
+
+def parsers(module: str, name: str) -> str:
+    return f'_REASONING_PARSERS_TO_REGISTER = {{\n    "llama": (\n        "{module}",\n        "{name}",\n    ),\n}}\n'
+
+
+PLACES: list[Place] = [
+    Place(
+        code="G301",
+        says="a condition of the engine that the base does not have",
+        path=ENGINE,
+        texts={
+            "its own name": asking("", 'model.model_type == "okapi"'),
+            "its class": asking(
+                f"from {FAMILY_MODULE} import OkapiForCausalLM\n",
+                "isinstance(model, OkapiForCausalLM)",
+            ),
+            "its class under another name": asking(
+                f"from {FAMILY_MODULE} import OkapiForCausalLM as Family\n",
+                "isinstance(model, Family)",
+            ),
+            "its module under another name": asking(
+                f"import {FAMILY_MODULE} as family\n", "isinstance(model, family.OkapiForCausalLM)"
+            ),
+            "a constant": asking('NAME = "okapi"\n', "model.model_type == NAME"),
+            "a subclass": (
+                (
+                    f"from {FAMILY_MODULE} import OkapiForCausalLM\n\n\n"
+                    "class Fast(OkapiForCausalLM):\n    pass\n\n\n"
+                    "def run(model, size):\n    size += 2 if isinstance(model, Fast) else 1\n"
+                    "    return size\n"
+                ),
+                "def run(model, size):\n    return size * 3\n",
+            ),
+        },
+        found=told("G301 review"),
+        missed={
+            "a subclass": "a class of the engine that stands on the family is taken for another model"
+        },
+    ),
+    Place(
+        code="G302",
+        says="a table of an unknown form",
+        path=CONFIG_REGISTRY,
+        texts={
+            "in the donor": (
+                "CONFIGS = load()\n",
+                '_CONFIG_REGISTRY = LazyConfigDict(\n    z="Z",\n)\n',
+            ),
+            "under another name": (
+                'CONFIGS = LazyConfigDict(\n    z="Z",\n)\n',
+                '_CONFIG_REGISTRY = LazyConfigDict(\n    z="Z",\n)\n',
+            ),
+        },
+        found=told("G302 review"),
+    ),
+    Place(
+        code="G304",
+        says="a parser that both have, with another body",
+        path=PARSERS,
+        texts={
+            "its own name": (
+                parsers("llama_parser", "LlamaParser"),
+                parsers("llama_parser", "LlamaParser"),
+            ),
+            "another name": (
+                parsers("llama_parser", "Newer"),
+                parsers("llama_parser", "LlamaParser"),
+            ),
+            "a re-export": (
+                parsers("llama_shelf", "LlamaParser"),
+                parsers("llama_parser", "LlamaParser"),
+            ),
+            "a subclass": (
+                parsers("llama_own", "OwnParser"),
+                parsers("llama_parser", "LlamaParser"),
+            ),
+        },
+        files={
+            "vllm/reasoning/llama_parser.py": (
+                parser("LlamaParser", 2) + "\n\nNewer = LlamaParser\n",
+                parser("LlamaParser", 1),
+            ),
+            "vllm/reasoning/llama_shelf.py": (
+                "from vllm.reasoning.llama_parser import LlamaParser\n",
+                "",
+            ),
+            "vllm/reasoning/llama_own.py": (
+                (
+                    "from vllm.reasoning.llama_parser import LlamaParser\n\n\n"
+                    "class OwnParser(LlamaParser):\n    pass\n"
+                ),
+                "",
+            ),
+        },
+        features=("reasoning-parser=llama",),
+        found=told("G304 review"),
     ),
 ]

@@ -50,6 +50,8 @@ class UseCollector:
         self._bindings = Bindings(index, inference, module)
         self._tree = index.tree(module)
         summary = index.summary(module)
+        self._operators: dict[tuple[Owner | None, str], str] = {}
+        """Names that are given ``torch.ops`` or a part of it, by the unit that binds them."""
         self._origins = dict(_origins(summary)) if summary is not None else dict[str, str]()
         self._only_types = summary.only_types if summary is not None else frozenset[str]()
         self._uses: list[Use] = []
@@ -187,6 +189,9 @@ class UseCollector:
             ) if not any(isinstance(name, ast.Starred) for name in names):
                 self._call(call, scope, unpacked=len(names))
                 self._walk(target, scope)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute() as value):
+                self._walk_all(children(node), scope)
+                self._keep_operators(name, value, scope)
             case _:
                 self._walk_all(children(node), scope)
 
@@ -366,11 +371,20 @@ class UseCollector:
         """Tell whether this is ``functools.partial``, which calls its first argument later."""
         return self._without_alias(dotted(function) or "", scope) == "functools.partial"
 
+    def _keep_operators(self, name: str, value: ast.Attribute, scope: Scope) -> None:
+        """Remember a name that is given ``torch.ops`` or a part of it."""
+        origin = self._without_alias(dotted(value) or "", scope)
+        if f"{origin}.".startswith("torch.ops."):
+            self._operators[self._owner if scope.lookup(name)[0] else None, name] = origin
+
     def _without_alias(self, name: str, scope: Scope) -> str:
         """Give a dotted name as it is called where it comes from; what a function binds itself is left."""
         head, dot, rest = name.partition(".")
-        origin = self._origins.get(head)
-        return name if origin is None or scope.lookup(head)[0] else f"{origin}{dot}{rest}"
+        is_local = scope.lookup(head)[0]
+        origin = self._operators.get((self._owner if is_local else None, head))
+        if origin is None and not is_local:
+            origin = self._origins.get(head)
+        return name if origin is None else f"{origin}{dot}{rest}"
 
 
 def _origins(summary: ModuleSummary) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,9 @@
 # error, a missing one too.
 """Rules about custom operators: missing, or registered twice."""
 
+import re
+from collections.abc import Mapping
+
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.linked import Linked, Rewrite, Unit
 from vllm_graft.link.repairs import Repairs
@@ -22,6 +25,12 @@ _TORCH = frozenset(
         "mkldnn",
     }
 )
+
+# What stands before a name that is registered. Source: as in link/registrations.py.
+_REGISTERS: Mapping[str, bytes] = {
+    "operator": rb"(?:op_name\s*=|direct_register_custom_op\()",
+    "custom-op": rb"CustomOp\.register\(",
+}
 
 
 def check_operator(linked: Linked, repairs: Repairs, unit: Unit, use: OperatorUse) -> None:
@@ -64,7 +73,7 @@ def check_registrations(linked: Linked, repairs: Repairs) -> None:
                 continue
             if registration.kind == "operator":
                 linked.operators.setdefault(registration.name, registration.name)
-            if not _is_registered_in_base(linked, registration):
+            if (there := _registered_at(linked, registration)) is None:
                 continue
             new = f"{registration.name}__from_{decisions.suffix}"
             if registration.kind == "operator":
@@ -87,24 +96,18 @@ def check_registrations(linked: Linked, repairs: Repairs) -> None:
                     wanted=f"to register {registration.name}",
                     found="the base registers that name already",
                     remedy=f"repaired: renamed to {new} wherever grafted code names it",
-                    met_at=_registered_at(linked, registration),
+                    met_at=there,
                 )
             )
 
 
-def _is_registered_in_base(linked: Linked, registration: Registration) -> bool:
-    return linked.decisions.pair.base.files.mention(_as_written(registration))
-
-
-def _as_written(registration: Registration) -> bytes:
-    if registration.kind == "operator":
-        return f'op_name="{registration.name}"'.encode()
-    return f'CustomOp.register("{registration.name}")'.encode()
-
-
-def _registered_at(linked: Linked, registration: Registration) -> Site:
-    """Find where the base registers a name that it registers."""
-    files, written = linked.decisions.pair.base.files, _as_written(registration)
-    path = files.containing(written)[0]
-    before = files.read(path).partition(written)[0]
-    return Site(install="base", path=path, line=before.count(b"\n") + 1)
+def _registered_at(linked: Linked, registration: Registration) -> Site | None:
+    """Find where the base registers a name; None where it does not."""
+    files, quoted = linked.decisions.pair.base.files, f'"{registration.name}"'.encode()
+    pattern = re.compile(_REGISTERS[registration.kind] + rb"\s*" + re.escape(quoted))
+    for path in files.containing(quoted):
+        text = files.read(path)
+        if (match := pattern.search(text)) is not None:
+            line = text.count(b"\n", 0, match.end()) + 1
+            return Site(install="base", path=path, line=line)
+    return None

@@ -251,11 +251,15 @@ def _mentions(tree: ast.Module, path: str, owned: Owned) -> Iterator[Mention]:
     seen: set[tuple[int, str]] = set()
     package = package_of(path)
     around: dict[ast.AST, ast.AST] = {}
+    renamed: dict[str, str] = {}
+    """Names of this file → what they are called where they come from."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            renamed.update((a.asname, a.name) for a in node.names if a.asname and owned.of(a.name))
         for word, line in _words(node, around.get(node), package):
-            identifier = owned.of(word)
+            identifier = owned.of(renamed.get(word, word))
             if identifier is not None and (line, identifier) not in seen:
                 seen.add((line, identifier))
                 yield Mention(
