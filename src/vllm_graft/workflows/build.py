@@ -47,6 +47,7 @@ from vllm_graft.values.source import (
     DockerSource,
     ImageSource,
     OciSource,
+    RegistrySource,
     Source,
     parse_source,
 )
@@ -143,7 +144,7 @@ def _read_lock(path: str) -> GraftLock:
 
 def _base_source(told: str, plan: GraftPlan) -> ImageSource:
     source: Source = parse_source(told or plan.base.source)
-    if isinstance(source, DockerSource | OciSource | ArchiveSource):
+    if isinstance(source, DockerSource | RegistrySource | OciSource | ArchiveSource):
         return source
     raise RequestError(
         f"the base of this plan is no image: {source}",

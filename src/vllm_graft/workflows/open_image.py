@@ -19,6 +19,7 @@ from vllm_graft.image.oci import (
     refuse_other_platform,
 )
 from vllm_graft.image.places import Interpreter, interpreter_within, interpreters
+from vllm_graft.image.registry import parse_address
 from vllm_graft.image.tree import ImageTree
 from vllm_graft.install.assemble import assemble, pack, unpack
 from vllm_graft.install.environment_layout import interpreter_of_site
@@ -27,11 +28,19 @@ from vllm_graft.install.transformers_names import AUTO_FILES
 from vllm_graft.run.cache import Cache
 from vllm_graft.run.engine import container_files, find_engine, inspect_image
 from vllm_graft.run.image_files import ImageArchive, Layout, altered, read_archive
+from vllm_graft.run.registry import RegistryImage
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.image import ImageFacts, Placed, Placement
 from vllm_graft.values.install import Install
-from vllm_graft.values.source import ArchiveSource, DockerSource, ImageSource, OciSource, Platform
+from vllm_graft.values.source import (
+    ArchiveSource,
+    DockerSource,
+    ImageSource,
+    OciSource,
+    Platform,
+    RegistrySource,
+)
 
 _READER = "1"
 """Goes up whenever the same layers are read otherwise."""
@@ -64,6 +73,8 @@ def open_image(
     match source:
         case DockerSource():
             return _open_in_engine(source, environment.variables, platform, cache)
+        case RegistrySource():
+            return _open_in_registry(source, environment, platform, cache)
         case OciSource(path=path):
             return _open_layout(source, Layout(at_home(path, environment)), platform, cache)
         case ArchiveSource(path=path):
@@ -91,11 +102,24 @@ def _open_in_engine(
     return opened
 
 
+def _open_in_registry(
+    source: RegistrySource, environment: Environment, platform: Platform | None, cache: Cache
+) -> OpenedImage:
+    address = parse_address(source.reference)
+    assert address is not None, "the source was read"
+    image = RegistryImage(address, environment)
+    return _open_layout(source, image, platform, cache)
+
+
 def _open_layout(
-    source: OciSource, layout: Layout, platform: Platform | None, cache: Cache
+    source: OciSource | RegistrySource,
+    layout: Layout | RegistryImage,
+    platform: Platform | None,
+    cache: Cache,
 ) -> OpenedImage:
     candidates = list(candidates_of_index(layout.index(), layout.blob, layout.place))
-    candidate = choose(candidates, chosen=source.chosen, platform=platform, where=layout.place)
+    chosen = source.chosen if isinstance(source, OciSource) else ""
+    candidate = choose(candidates, chosen=chosen, platform=platform, where=layout.place)
     content = layout.blob(Digest.parse(candidate.config))
     facts = parse_configuration(
         content, reference=_name(candidate, layout.place), where=layout.place

@@ -14,6 +14,7 @@ from vllm_graft.values.source import (
     OciSource,
     PathSource,
     PyPISource,
+    RegistrySource,
     Source,
     SourceOptions,
     WheelSource,
@@ -47,7 +48,7 @@ def open_install(
             return open_wheel(at_home(path, environment), source=str(source), cache=cache)
         case PathSource(path=path):
             return open_folder(at_home(path, environment), source=str(source), cache=cache)
-        case DockerSource() | OciSource() | ArchiveSource():
+        case DockerSource() | RegistrySource() | OciSource() | ArchiveSource():
             platform = options.platform if options else None
             return open_image(
                 source, platform=platform, environment=environment, cache=cache
