@@ -319,6 +319,60 @@ def test_a_statement_in_the_middle_of_the_engine_is_refused_and_told() -> None:
     assert [finding.severity for finding in grafting.edits.findings] == ["review"]
 
 
+OPERANDS = [
+    ('"zebra" in name or model_type == "okapi"', '"zebra" in name'),
+    ('"zebra" in name or "okapi" in name', '"zebra" in name'),
+    (
+        '(\n        "zebra" in name\n        or model_type == "emu"\n        or model_type == "okapi"\n    )',
+        '(\n        "zebra" in name  # or so\n        or model_type == "emu"\n    )',
+    ),
+    (
+        'name and ("zebra" not in name and "emu" not in name and "okapi" not in name)',
+        'name and (\n        "zebra" not in name\n    )',
+    ),
+    ('name and model_type != "okapi"', "name"),
+    ('name and (\n        model_type\n        != "okapi"\n    )', "name"),
+]
+
+
+def ran(text: str, name: str, model_type: str) -> Any:
+    module: dict[str, Any] = {}
+    exec(text, module)  # noqa: S102  text of this file, with an edit of ours
+    return module["run"](name, model_type)
+
+
+@pytest.mark.parametrize(("wanted", "there"), OPERANDS, ids=[wanted for wanted, _ in OPERANDS])
+def test_an_operand_that_asks_for_the_family_joins_the_bases_condition(
+    wanted: str, there: str
+) -> None:
+    text = "def run(name, model_type):\n    if {}:\n        return 2\n    return 1\n"
+    grafting = okapi(text.format(wanted), base_engine=text.format(there))
+    assert grafting.site(ENGINE, "okapi").decision == "transplant"
+    check_whole(grafting)
+    texts = (text.format(wanted), text.format(there), grafting.edited(ENGINE))
+    for name, kind in (("okapi", "okapi"), ("my-okapi", "x"), ("", "okapi")):
+        donor, _, grafted = (ran(each, name, kind) for each in texts)
+        assert grafted == donor
+    for name, kind in (("zebra", "zebra"), ("emu", "emu"), ("llama", ""), ("", "")):
+        _, base, grafted = (ran(each, name, kind) for each in texts)
+        assert grafted == base
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there"),
+    [
+        ('"zebra" in name or model_type == "okapi"', '"emu" in name'),
+        ('"zebra" in name or name.kind == "okapi"', '"zebra" in name'),
+        ('"zebra" in name or (model_type == "okapi") == late', '"zebra" in name'),
+        ('"zebra" in name or "okapi" not in name', '"zebra" in name'),
+    ],
+)
+def test_an_operand_is_refused_where_other_models_would_notice(wanted: str, there: str) -> None:
+    text = "def run(name, model_type, late=0):\n    if {}:\n        return 2\n    return 1\n"
+    grafting = okapi(text.format(wanted), base_engine=text.format(there))
+    assert grafting.site(ENGINE, "okapi").decision == "refuse"
+
+
 def test_a_class_that_a_map_names_comes_along_once_with_its_parents() -> None:
     base = small_vllm()
     donor = with_okapi(

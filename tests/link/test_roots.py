@@ -2,7 +2,8 @@
 
 import pytest
 
-from linking import MODEL, linked
+from held import EXPORTS, small_vllm, with_okapi
+from linking import MODEL, Linking, linked
 from vllm_graft.errors import SourceError
 
 LATER = "vllm/model_executor/models/okapi_next.py"
@@ -45,3 +46,53 @@ def test_a_file_that_nests_deeper_than_python_takes_in_is_named() -> None:
     with pytest.raises(SourceError, match=r"okapi\.py is not valid Python") as caught:
         linked(donor={MODEL: deep})
     assert caught.value.code == "E305"
+
+
+WRAPPER = "vllm/model_executor/models/transformers/__init__.py"
+
+
+def wrapped(donor: str, base: str) -> Linking:
+    """Okapi has no code of its own: the registry names the engine's class for such models."""
+    registry = with_okapi(small_vllm())["vllm/model_executor/models/registry.py"].replace(
+        '("okapi", "OkapiForCausalLM")', '("transformers", "Wrapped")'
+    )
+    exports = with_okapi(small_vllm())[EXPORTS].replace(
+        '"vllm.transformers_utils.configs.okapi"', '"transformers"'
+    )
+    files = {"vllm/model_executor/models/registry.py": registry, EXPORTS: exports}
+    return linked(donor={WRAPPER: donor, **files}, base={WRAPPER: base})
+
+
+def test_a_class_of_the_engines_serves_where_it_is_the_same() -> None:
+    text = "class Wrapped:\n    scale = 1\n"
+    assert wrapped(text, text).plan.verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("donor", "base"),
+    [
+        ("class Wrapped:\n    scale = 2\n", "class Wrapped:\n    scale = 1\n"),
+        (
+            "class Mixed:\n    scale = 2\n\n\nclass Wrapped(Mixed):\n    pass\n",
+            "class Mixed:\n    scale = 1\n\n\nclass Wrapped(Mixed):\n    pass\n",
+        ),
+        (
+            "class Kept:\n    scale = 2\n\n\nWrapped = Kept\n",
+            "class Kept:\n    scale = 1\n\n\nWrapped = Kept\n",
+        ),
+    ],
+    ids=["itself", "an ancestor", "under another name"],
+)
+def test_a_class_of_the_engines_is_doubtful_where_the_donors_is_another(
+    donor: str, base: str
+) -> None:
+    linking = wrapped(donor, base)
+    assert linking.finding("G217").severity == "review"
+    assert not linking.plan.modules
+
+
+def test_what_a_class_of_the_engines_imports_says_nothing_of_the_model() -> None:
+    text = "from vllm.transformers_utils.configs import OkapiConfig\n\n\nclass Wrapped:\n    pass\n"
+    linking = wrapped(text, "class Wrapped:\n    pass\n")
+    assert not linking.plan.modules
+    assert not [site for site in linking.plan.sites if site.identifier == "OkapiConfig"]

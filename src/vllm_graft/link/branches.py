@@ -200,7 +200,7 @@ def _needed_locals(
                 reason=f"it reads the local variable {name}, which the base does not have there",
             )
         # The assignment runs for every model.
-        if (lacking := _lacking_attribute(assignment, bench, base_path)) is not None:
+        if (lacking := lacking_attribute(assignment, bench, base_path)) is not None:
             return Outcome(
                 decision="refuse",
                 reason=f"it needs {ast.unparse(assignment)}, and {base_path} of the base reads no "
@@ -217,7 +217,7 @@ def _noticed(test: ast.expr, bench: Workbench, base_path: str) -> Outcome | None
     """
     operands = test.values if isinstance(test, ast.BoolOp) else [test]
     for operand in operands:
-        if (lacking := _lacking_attribute(operand, bench, base_path)) is not None:
+        if (lacking := lacking_attribute(operand, bench, base_path)) is not None:
             return Outcome(
                 decision="refuse",
                 reason=f"its condition reads {lacking}, which {base_path} of the base never does: "
@@ -275,7 +275,8 @@ def _taken_from_another(
     )
 
 
-def _lacking_attribute(node: ast.AST, bench: Workbench, base_path: str) -> str | None:
+def lacking_attribute(node: ast.AST, bench: Workbench, base_path: str) -> str | None:
+    """Give the first attribute that a piece of code reads and that no code of a base file does."""
     text = bench.base.files.read(base_path)
     for inner in ast.walk(node):
         if isinstance(inner, ast.Attribute) and not re.search(

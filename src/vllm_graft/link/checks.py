@@ -6,12 +6,16 @@ from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.class_checks import ClassChecker
 from vllm_graft.link.compare import same_shape
+from vllm_graft.link.defaults import takes
 from vllm_graft.link.index import Found
-from vllm_graft.link.linked import Linked, Unit
+from vllm_graft.link.linked import Linked, Unit, runs_elsewhere
 from vllm_graft.link.operators import check_operator, check_registrations
+from vllm_graft.link.reach import Callable
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.resolution import Derivation
+from vllm_graft.link.serving import check_serving
 from vllm_graft.link.symbols import Member, Parameter
+from vllm_graft.link.unrepaired import Moot
 from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse, Use
 
 _MAPPINGS = {"dict", "Mapping", "MutableMapping", "UserDict", "TypedDict"}
@@ -29,6 +33,7 @@ class Checker:
         self._base = self._pair.base
         self._repairs = Repairs(linked) if repairs is None else repairs
         self._classes = ClassChecker(linked, self._repairs)
+        self._callable = Callable(linked)
 
     def check(self) -> None:
         """Check every name, call, read, operator, class and registration."""
@@ -36,15 +41,21 @@ class Checker:
         for unit in sorted(self._linked.units):
             self._decisions.current = unit.dotted
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
-                self.check_use(unit, use)
+                if unit.member or self._callable.is_called(unit, use.owner.member):
+                    self.check_use(unit, use)
+                else:
+                    Checker(self._linked, Moot(self._linked)).check_use(unit, use)
             if not unit.member and unit.module in self._decisions.taken:
                 self._classes.check(unit)
         check_registrations(self._linked, self._repairs)
+        check_serving(self._linked, self._repairs)
         self._check_loaders()
         self._complete_derivations()
 
     def check_use(self, unit: Unit, use: Use) -> None:
         """Check one use that stands in a unit."""
+        if runs_elsewhere(use.owner):
+            return
         if isinstance(use, CallUse):
             self._check_call(unit, use)
         elif isinstance(use, ReadUse):
@@ -85,10 +96,11 @@ class Checker:
             return  # an absent member is a matter of _check_read
         mismatch = self._pair.base_outcome(counterpart, base_signature, call)
         if mismatch is not None:
-            self._repairs.repair_call(unit, call, mismatch, donor_signature, boundary)
+            if self._repairs.repair_call(unit, call, mismatch, donor_signature, boundary):
+                self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
             return
         self._check_result(unit, call, counterpart, boundary)
-        self._check_defaults(unit, call, donor_signature, base_signature)
+        self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
 
     def _check_forward(self, unit: Unit, call: CallUse) -> None:
         """See that a layer of the base's version can be called as the donor's is.
@@ -179,19 +191,30 @@ class Checker:
         call: CallUse,
         donor_signature: tuple[Parameter, ...],
         base_signature: tuple[Parameter, ...],
+        counterpart: Found,
     ) -> None:
         if call.has_star or call.has_double_star:
             return
-        for name, ours, theirs in contract.changed_defaults(call, donor_signature, base_signature):
+        changed = contract.changed_defaults(call, donor_signature, base_signature)
+        taken = {p.name: p for p in base_signature}
+        provided = self._base.member(counterpart, call.member) if call.member else None
+        module = (counterpart if provided is None else provided[0]).module
+        written = [c for c in changed if takes(self._base, module, taken[c[0]], c[1])]
+        if self._repairs.write_out(unit, call, written):
+            changed = tuple(c for c in changed if c not in written)
+        for name, ours, theirs in changed:
+            is_engines = self._decisions.serves_engine(call.callee)
             self._repairs.report(
                 Breach(
                     code="G216",
-                    severity="review",
+                    severity="note" if is_engines else "review",
                     module=unit.module,
                     line=call.span.line,
                     wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
                     found=f"the base's defaults to {theirs}",
-                    remedy=f"check that {theirs} means the same for this model",
+                    remedy="none needed: it is the engine's choice for all models"
+                    if is_engines
+                    else f"check that {theirs} means the same for this model",
                     about=".".join(p for p in (call.callee.dotted, call.member) if p),
                 )
             )

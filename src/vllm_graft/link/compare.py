@@ -74,6 +74,8 @@ class Comparison:
         return self._shallow[key]
 
     def _equal(self, donor: Found, base: Found) -> bool:
+        if not same_shape([*donor.definition.others], [*base.definition.others]):
+            return False
         if self._text(self._donor, donor) == self._text(self._base, base):
             return True
         ours, theirs = donor.definition.node, base.definition.node

@@ -222,16 +222,20 @@ class Decisions:
             found.definition.kind != "class"
             or self.pair.room_of(found.module) == "engine"
             or found.dotted in self.required
-            or not any(
-                c.name in _PLUMBING and self.pair.room_of(c.module) == "engine"
-                for c in self.donor.ancestry(found).classes
-            )
+            or not self.serves_engine(found)
         ):
             return False
         if self.counterpart(found) is None:
             return False
         self.declined[found.dotted] = SERVES_THE_ENGINE
         return True
+
+    def serves_engine(self, found: Found) -> bool:
+        """Tell whether a class is one of those between a model and the engine's multimodal machinery."""
+        return found.definition.kind == "class" and any(
+            c.name in _PLUMBING and self.pair.room_of(c.module) == "engine"
+            for c in self.donor.ancestry(found).classes
+        )
 
     def _base_version(self, found: Found) -> Decision:
         counterpart = self.counterpart(found)
@@ -312,7 +316,7 @@ class Decisions:
         if counterpart is None:
             return self._missing(found, room)
         name = "" if found.definition.kind == "submodule" else counterpart.name
-        moved = counterpart.module != found.module
+        moved = counterpart.dotted != found.dotted
         if room != "engine":
             different = self.pair.comparison.differences(found, counterpart)
             if different:
@@ -325,12 +329,12 @@ class Decisions:
                 kind="moved" if moved else "identical",
                 module=counterpart.module,
                 name=name,
-                reason=f"the base has it in {counterpart.module}" if moved else "",
+                reason=_whereabouts(found, counterpart),
                 base=counterpart,
             )
         same = self.pair.comparison.same(found, counterpart)
         kind: ResolutionKind = "moved" if moved else ("identical" if same else "changed")
-        reason = f"the base has it in {counterpart.module}" if moved else ""
+        reason = _whereabouts(found, counterpart)
         if not same:
             reason = f"{reason}; another body" if reason else "same name, another body"
         return Decision(
@@ -394,6 +398,13 @@ class Decisions:
         if obstacle is not None:
             return Decision(kind="blocked", module="", name=found.name, reason=f"{why}; {obstacle}")
         return Decision(kind="extracted", module=self.family, name=self.name_of(found), reason=why)
+
+
+def _whereabouts(found: Found, counterpart: Found) -> str:
+    """Say where the base has a definition, if not where the donor has it."""
+    if counterpart.module != found.module:
+        return f"the base has it in {counterpart.module}"
+    return "" if counterpart.name == found.name else f"the base calls it {counterpart.name}"
 
 
 def _any(blocked: Decision) -> Decision:

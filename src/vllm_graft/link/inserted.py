@@ -4,58 +4,11 @@
 
 from collections.abc import Sequence
 
-from vllm_graft.link.breach import Breach
 from vllm_graft.link.checks import Checker
-from vllm_graft.link.contract import Mismatch
-from vllm_graft.link.index import Found, Index
+from vllm_graft.link.index import Index
 from vllm_graft.link.linked import Linked, Unit
-from vllm_graft.link.repairs import Repairs
-from vllm_graft.link.symbols import Parameter
-from vllm_graft.link.uses import CallUse, ReadUse
+from vllm_graft.link.unrepaired import NoRepairs
 from vllm_graft.link.workbench import InsertedCode
-
-
-class _NoRepairs(Repairs):
-    """Reports what would be repaired elsewhere."""
-
-    def repair_call(
-        self,
-        unit: Unit,
-        call: CallUse,
-        mismatch: Mismatch,
-        donor_signature: tuple[Parameter, ...],
-        boundary: Found,
-    ) -> None:
-        del donor_signature
-        self.report(
-            Breach(
-                code="G201",
-                module=unit.module,
-                line=call.span.line,
-                wanted=".".join(p for p in (boundary.dotted, call.member) if p),
-                found=f"the base's {mismatch.reason}",
-                about=".".join(p for p in (boundary.dotted, call.member) if p),
-            )
-        )
-
-    def repair_read(self, unit: Unit, read: ReadUse, boundary: Found, provider: Found) -> None:
-        del provider
-        self.report(
-            Breach(
-                code="G203",
-                module=unit.module,
-                line=read.span.line,
-                wanted=f"{boundary.dotted}.{read.attribute}",
-                found=f"the base's {boundary.name} has no {read.attribute}, which inserted code"
-                " reads",
-                about=f"{boundary.dotted}.{read.attribute}",
-            )
-        )
-
-    def bring(self, unit: Unit, boundary: Found, member: str, breach: Breach) -> bool:
-        del unit, boundary, member
-        self.report(breach)
-        return False
 
 
 def check_inserted(linked: Linked, inserted: Sequence[InsertedCode]) -> None:
@@ -67,7 +20,7 @@ def check_inserted(linked: Linked, inserted: Sequence[InsertedCode]) -> None:
         for name, definition in summary.definitions.items() if summary is not None else ():
             if code.first_line <= definition.line and definition.end_line <= code.last_line:
                 linked.decisions.inserted.add(f"{module}.{name}")
-    checker = Checker(linked, _NoRepairs(linked))
+    checker = Checker(linked, NoRepairs(linked))
     linked.decisions.current = ""
     for code in inserted:
         module = Index.module_at(code.donor_path)

@@ -7,7 +7,7 @@ from vllm_graft.link.breach import Breach
 from vllm_graft.link.decide import Decisions
 from vllm_graft.link.index import Found
 from vllm_graft.link.resolution import Decision
-from vllm_graft.link.uses import NameUse, OperatorUse, Span
+from vllm_graft.link.uses import NameUse, OperatorUse, Owner, Span
 
 # Conditions that hold on neither CUDA nor the CPU. Source: vllm/platforms/interface.py, 0.11 to 0.32.
 _OTHER_PLATFORMS = (
@@ -18,6 +18,15 @@ _OTHER_PLATFORMS = (
     "is_neuron()",
     "is_out_of_tree()",
 )
+
+
+# Methods that a layer of vLLM runs on such a platform only. Source: dispatch_forward in custom_op.py, 0.14 to 0.31.
+_FORWARDS_ELSEWHERE = frozenset({"forward_hip", "forward_tpu", "forward_xpu", "forward_oot"})
+
+
+def runs_elsewhere(owner: Owner) -> bool:
+    """Tell whether a unit of code is what a layer runs on platforms that are neither CUDA nor the CPU."""
+    return owner.member in _FORWARDS_ELSEWHERE
 
 
 def is_elsewhere(guard: str) -> bool:

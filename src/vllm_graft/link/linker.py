@@ -9,7 +9,7 @@ from vllm_graft.link.checks import Checker
 from vllm_graft.link.decide import Decisions
 from vllm_graft.link.doubles import Doubles
 from vllm_graft.link.index import Found
-from vllm_graft.link.linked import Linked, Root, Unit, is_elsewhere
+from vllm_graft.link.linked import Linked, Root, Unit, is_elsewhere, runs_elsewhere
 from vllm_graft.link.scopes import ONLY_TYPES
 from vllm_graft.link.uses import IMPORTS, CallUse, NameUse, OperatorUse, Use
 
@@ -113,7 +113,7 @@ class Linker:
             linked.constructed.add(use.callee.dotted)
 
     def _follow_name(self, linked: Linked, unit: Unit, use: NameUse) -> Iterator[Unit]:
-        if is_elsewhere(use.guard):
+        if is_elsewhere(use.guard) or runs_elsewhere(use.owner):
             return
         target = use.target
         if use.guard == ONLY_TYPES:

@@ -11,13 +11,16 @@ from vllm_graft.link.compare import Comparison
 from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.infer import Inference
+from vllm_graft.link.mentions import Mentions
 from vllm_graft.link.obstacles import Obstacles
-from vllm_graft.link.symbols import Parameter
+from vllm_graft.link.symbols import Definition, Parameter
 from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use, span_of
 from vllm_graft.link.vllm import ENVIRONMENT, Room
 
 _LIKENESS = 0.5
 _SHORTEST_NAME = 4
+_FEWEST_PARAMETERS = 3
+"""By which a function is known again under another name."""
 
 
 class Pair:
@@ -31,6 +34,7 @@ class Pair:
         self.comparison = Comparison(donor, base, lambda module: room_of(module) != "engine")
         self.obstacles = Obstacles(donor, base)
         self.base_callers = Callers(base, room_of)
+        self.mentions = Mentions(donor, base)
         self._inference = Inference(donor)
         self._uses: dict[str, ModuleUses] = {}
         self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}
@@ -107,7 +111,29 @@ class Pair:
             likeness = _likeness(found, candidate)
             if likeness >= _LIKENESS and (best is None or likeness > best[0]):
                 best = (likeness, candidate)
-        return None if best is None else best[1]
+        return self._renamed(found) if best is None else best[1]
+
+    def _renamed(self, found: Found) -> Found | None:
+        """The function of the base's module that was given another name since, with more parameters at most.
+
+        Its old name is nowhere in the donor, one name holds the other, and whatever called it by the old name
+        can call it by the new one.
+        """
+        summary = self.base.summary(found.module)
+        if found.definition.kind != "function" or summary is None:
+            return None
+        return next(
+            (
+                Found(found.module, old)
+                for name, old in sorted(summary.definitions.items())
+                if old.kind == "function"
+                and min(name, found.name, key=len) in max(name, found.name, key=len)
+                and _is_extended(found, old)
+                and next(self.donor.definers(name, "function"), None) is None
+                and self.donor.resolve(found.module, name) is None
+            ),
+            None,
+        )
 
     # ── what a call meets ─────────────────────────────────────────────────────────────────────────
 
@@ -157,6 +183,18 @@ class Pair:
         if key not in self._outcomes:
             self._outcomes[key] = contract.bind_call(signature, call)
         return self._outcomes[key]
+
+
+def _is_extended(found: Found, old: Definition) -> bool:
+    """Tell whether a function has all parameters of an older one, in its order, and gives the same."""
+    mine, other = found.definition.parameters, old.parameters
+    names = [p.name for p in other]
+    return (
+        len(names) >= _FEWEST_PARAMETERS
+        and [p.name for p in mine if p.name in names] == names
+        and {p.name: p.kind for p in mine}.items() >= {p.name: p.kind for p in other}.items()
+        and found.definition.returns == old.returns
+    )
 
 
 def _likeness(ours: Found, theirs: Found) -> float:

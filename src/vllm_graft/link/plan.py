@@ -26,6 +26,7 @@ from vllm_graft.link.roots import RootPart, Roots, find_roots, refuse_absent
 from vllm_graft.link.side_by_side import Comparisons
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import REGISTRY_PATH, room_of
+from vllm_graft.link.words import ComparedWords, check_words
 from vllm_graft.values.finding import Finding, Severity, Site
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import (
@@ -62,6 +63,7 @@ class LinkSession:
         self._pair = Pair(
             Index(self._donor_trees, "donor"), Index(self._base_trees, "base"), room_of
         )
+        self._compared = ComparedWords(self._pair.donor, lambda module: room_of(module) == "engine")
 
     @cached_property
     def base_layout(self) -> Layout:
@@ -160,6 +162,7 @@ class LinkSession:
                 *check_exact_types(linked),
                 *check_classes_of_the_engine(linked),
                 *doubts,
+                *check_words(linked, self._compared, (site.identifier for site in edited.sites)),
                 *edited.findings,
             )
         )

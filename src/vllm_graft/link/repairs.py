@@ -3,10 +3,12 @@
 # the base's class. What nothing covers is reported as blocked.
 """Repairs of breached contracts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
+from vllm_graft.link.defaults import place_for_keywords
 from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Rewrite, Unit, is_elsewhere
 from vllm_graft.link.symbols import Parameter
@@ -49,8 +51,8 @@ class Repairs:
         mismatch: contract.Mismatch,
         donor_signature: tuple[Parameter, ...],
         boundary: Found,
-    ) -> None:
-        """Repair a call that does not bind to the base's signature."""
+    ) -> bool:
+        """Repair a call that does not bind to the base's signature; tell whether it still reaches the base's."""
         wanted = ".".join(p for p in (boundary.dotted, call.member) if p)
         dropped = contract.droppable_keywords(call, mismatch, donor_signature)
         if dropped is not None:
@@ -67,7 +69,7 @@ class Repairs:
                     about=wanted,
                 )
             )
-            return
+            return True
         breach = Breach(
             code="G201",
             module=unit.module,
@@ -77,6 +79,41 @@ class Repairs:
             about=wanted,
         )
         self.bring_for(unit, call, boundary, call.member, breach)
+        return False
+
+    def write_out(self, unit: Unit, call: CallUse, changed: Sequence[tuple[str, str, str]]) -> bool:
+        """Pass the donor's defaults explicitly: (name, donor's, base's) each; False where nothing can be added."""
+        if not changed or call.member.startswith("forward_"):
+            return False
+        donor, module = self._pair.donor, unit.module
+        place = place_for_keywords(donor.tree(module), donor.source(module), call)
+        if place is None:
+            return False
+        span, before, behind = place
+        passed = ", ".join(f"{name}={ours}" for name, ours, _ in changed)
+        self._linked.rewrites.append(
+            Rewrite(
+                module=unit.module,
+                span=span,
+                text=f"{before}{passed}{behind}",
+                note=f"line {call.span.line}: {passed} written out: it is the donor's default, and not the"
+                f" default of the base's {call.callee.name}",
+            )
+        )
+        for name, ours, theirs in changed:
+            self.report(
+                Breach(
+                    code="G216",
+                    severity="note",
+                    module=unit.module,
+                    line=call.span.line,
+                    wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
+                    found=f"the base's defaults to {theirs}",
+                    about=".".join(p for p in (call.callee.dotted, call.member) if p),
+                    remedy="repaired: the donor's default is passed",
+                )
+            )
+        return True
 
     def _leave_out(self, unit: Unit, call: CallUse, names: tuple[str, ...], callee: Found) -> None:
         for keyword in call.keywords:

@@ -222,10 +222,11 @@ def _stems(models: Iterable[RootModel]) -> Iterator[str]:
 def _config_imports(trees: SourceTrees, module: str) -> Mapping[str, str]:
     """Give the config classes of vLLM's own that a model's files import: class → module.
 
-    A package-style model is all files of its package.
+    A package-style model is all files of its package. A module of the engine's, such as the one that wraps
+    models of transformers, serves many models: what it imports is no family's.
     """
     path = path_of(module, trees.files)
-    if path is None:
+    if path is None or room_of(module) == "engine":
         return {}
     paths = [path]
     if path.endswith("/__init__.py"):
@@ -287,6 +288,7 @@ def _family_configs(
         entry.name: entry.module
         for table in layout.of_role("config-exports")
         for entry in table.entries
+        if room_of(entry.module) != "engine"  # else transformers' own, under vLLM's name for it
     }
     named: dict[str, str] = {}
     for name, module in exports.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vllm_graft.link.branches import attribute, branch, registered_definition
 from vllm_graft.link.members import member
 from vllm_graft.link.names import top_level_names
+from vllm_graft.link.operands import operand
 from vllm_graft.link.places import Scope, find_scope, scope_of
 from vllm_graft.link.registering import Registration, export_eagerly
 from vllm_graft.link.roots import Roots
@@ -273,6 +274,9 @@ class SiteDecisions:
         return Outcome(decision="not-needed", reason="nothing that is transplanted uses it")
 
     def _statement(self, unit: Unit, path: str) -> Outcome | None:
+        outcome = operand(self.bench, unit, path)
+        if outcome is not None:
+            return outcome
         tree = self.request.base.tree(path)
         scope = scope_of(unit.ancestors[: unit.at + 1])
         around = find_scope(tree, scope) if tree is not None else None

@@ -43,11 +43,14 @@ class Source:
     def spliced(self, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
         """Text from ``start`` to ``end`` with the splices inside it made.
 
-        A splice inside another one is dropped: the outer one replaces it anyway.
+        A splice inside another one is dropped: the outer one replaces it anyway. What is put in where another
+        one begins stands before that.
         """
         stop = len(self.content) if end is None else end
         chosen: list[Splice] = []
-        for splice in sorted(set(splices), key=lambda s: (s.start, -s.end, s.text)):
+        for splice in sorted(
+            set(splices), key=lambda s: (s.start, s.start != s.end, -s.end, s.text)
+        ):
             if splice.start < start or splice.end > stop:
                 continue
             if chosen and splice.start < chosen[-1].end:

@@ -3,7 +3,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vllm_graft.link.scopes import AT_RUN_TIME, ONLY_TYPES, FunctionNode, bound_targets, flatten
 from vllm_graft.link.symbols import Definition, has_decorator, start_line
@@ -82,8 +82,8 @@ def summarize(tree: ast.Module, *, module: str, path: str, is_package: bool) -> 
 class _Reading:
     """What has been read of a module so far.
 
-    The last binding of a name counts, except that a fallback (``except``) and what stands in at run
-    time for a type never replace the real thing.
+    The last binding of a name counts, except that a fallback (``except``), what stands in at run time for a
+    type, and what a function or class becomes under a condition never replace the real thing.
     """
 
     def __init__(self, module: str, *, is_package: bool) -> None:
@@ -147,6 +147,15 @@ class _Reading:
                 self._exports(node)
             if target.id in self.definitions and guard in {"except", AT_RUN_TIME}:
                 self.stood_in.add(target.id)
+                continue
+            known = self.definitions.get(target.id)
+            if (
+                known is not None
+                and known.kind in {"class", "function"}
+                and guard
+                and not known.guard
+            ):
+                self.definitions[target.id] = replace(known, others=(*known.others, node))
                 continue
             self.definitions[target.id] = Definition(
                 name=target.id,

@@ -60,6 +60,11 @@ class FileSurgery:
         start, end = extent(node, self._lines)
         self._splices.append((start, end, source.encode()))
 
+    def insert_behind(self, node: ast.expr, source: str) -> None:
+        """Put source right behind an expression."""
+        _, end = extent(node, self._lines)
+        self._splices.append((end, end, source.encode()))
+
     def respell(self, line: int, column: int, old: str, new: str) -> None:
         """Change a keyword at a position of the tree, such as ``if`` into ``elif``."""
         at = self._lines[line - 1] + column

@@ -125,13 +125,15 @@ class Definition:
     guard: str = ""
     """Source text of the condition it stands under, ``try``, or empty."""
     node: ast.stmt | None = field(default=None, repr=False, compare=False)
+    others: tuple[ast.stmt, ...] = field(default=(), repr=False, compare=False)
+    """Assignments that bind the name anew under a condition, such as that of a platform."""
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Global names that it uses, builtins left out."""
         if self.node is None or self.kind in {"import", "submodule"}:
             return frozenset()
-        return global_names(self.node) - {self.name}
+        return frozenset[str]().union(*map(global_names, (self.node, *self.others))) - {self.name}
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

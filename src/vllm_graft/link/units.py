@@ -231,6 +231,17 @@ def demand(test: ast.expr, owned: Owned) -> Demand | None:
             return None
 
 
+def refuses(test: ast.expr, owned: Owned) -> bool:
+    """Tell whether a condition fails for the family and for nobody else: ``"Okapi" not in names``."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.NotIn()], comparators=[right]):
+            return _is_word(left, owned) and not isinstance(right, ast.List | ast.Tuple | ast.Set)
+        case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
+            return _is_word(left, owned) or _is_word(right, owned)
+        case _:
+            return False
+
+
 def strangers(test: ast.expr, owned: Owned) -> Iterator[ast.List | ast.Tuple | ast.Set]:
     """Give the collections of a condition in which other models stand beside the family."""
     for node in ast.walk(test):

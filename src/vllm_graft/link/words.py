@@ -1,0 +1,92 @@
+# Models and engine agree on words too: a model asks for the rotary embedding "bailing_mrope", and the engine makes one where
+# it is asked for by that word. In a base whose engine does not know the word every import resolves, and making the
+# model fails, or takes the branch for whatever is not known.
+"""Words of grafted code that the donor's engine asks for and the base knows nothing of."""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from vllm_graft.link.index import Index
+from vllm_graft.link.linked import Linked
+from vllm_graft.link.syntax import every_node
+from vllm_graft.values.finding import Finding, Site
+
+# What is compared with a string, or looked for in several.
+_COMPARED = re.compile(rb"[=!]=\s*([\"'])(\w[\w.-]{3,})\1|\bin\s*[(\[{]([^)\]}]*)[)\]}]")
+_QUOTED = re.compile(rb"[\"'](\w[\w.-]{3,})[\"']")
+
+
+class ComparedWords:
+    """The words that one install's engine compares something with: word → where, each file read once."""
+
+    def __init__(self, index: Index, is_engine: Callable[[str], bool]) -> None:
+        """Read the engine's modules of an install when first asked."""
+        self._index = index
+        self._is_engine = is_engine
+        self._sites: dict[str, Site] | None = None
+
+    def site(self, word: str) -> Site | None:
+        """Give the first place that compares something with a word."""
+        if self._sites is None:
+            self._sites = {}
+            for path, line, found in self._read():
+                self._sites.setdefault(found, Site(install="donor", path=path, line=line))
+        return self._sites.get(word)
+
+    def _read(self) -> Iterator[tuple[str, int, str]]:
+        files = self._index.files
+        for path in files.paths():
+            if not path.endswith(".py") or not self._is_engine(self._index.module_at(path)):
+                continue
+            text = files.read(path)
+            for match in _COMPARED.finditer(text):
+                line = text.count(b"\n", 0, match.start()) + 1
+                words = [match[2]] if match[2] else _QUOTED.findall(match[3])
+                yield from ((path, line, word.decode()) for word in words)
+
+
+def check_words(
+    linked: Linked, compared: ComparedWords, decided: Iterable[str]
+) -> Iterator[Finding]:
+    """Find words that grafted code passes on and that only the donor's engine knows.
+
+    ``decided``: words whose places in the engine were decided already, such as model types.
+    """
+    decisions = linked.decisions
+    files = decisions.base.files
+    told = {*decided}
+    for module in sorted(decisions.taken):
+        path = decisions.donor.path_of(module) or module
+        for line, word in _spelled(decisions.donor.tree(module)):
+            site = None if word in told else compared.site(word)
+            if site is None or decisions.donor.module_at(site.path) in decisions.taken:
+                continue
+            if files.mention(f'"{word}"'.encode()) or files.mention(f"'{word}'".encode()):
+                continue
+            told.add(word)
+            yield Finding(
+                code="G223",
+                severity="review",
+                site=Site(install="donor", path=path, line=line),
+                wanted=f"the word {word!r}, which the donor's engine asks for in {site.path}:{site.line}",
+                found="the base's engine does not know it",
+                remedy="see what the donor's engine does for it: that does not happen in the base",
+            )
+
+
+def _spelled(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Words that a module passes on: not those that it only compares itself, and no documentation."""
+    skipped: set[int] = set()
+    for node in every_node(tree):
+        if isinstance(node, ast.Compare):
+            skipped.update(id(inner) for inner in ast.walk(node))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped.add(id(node.value))
+    for node in every_node(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in skipped
+        ):
+            yield node.lineno, node.value

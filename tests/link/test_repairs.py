@@ -1,0 +1,318 @@
+"""What the linker does before it gives up, as a table: each row also through an alias and a subclass."""
+
+import pytest
+
+from contract_rows import LIBRARY, Row, a_model, check
+
+HERD = "def make_herd(size, legs, kind='okapi'):\n    return size * legs\n"
+HERD_FACTORY = "def make_herd_factory(size, legs, kind='okapi', horns=2):\n    return size * legs\n"
+SCALE = "def scale(n, loud: bool = {0}, by: int | None = {1}):\n    return n if by is None else n * by + loud\n"
+WORDED = (
+    "from typing import Literal\n\nScope = Literal['herd', 'animal']\n\n\n"
+    "def scope(n, of: Scope = {0!r}):\n    return f'{{n}} {{of}}'\n"
+)
+PLATFORM = "class Platform:\n    def is_cpu(self):\n        return False\n\n\ncurrent_platform = Platform()\n"
+LAYER = "class Layer:\n    def {0}(self, n{1}):\n        return n\n"
+
+
+def through_a_subclass(imports: str, *body: str) -> str:
+    """A model that inherits its ``run`` from a class of its own."""
+    return (
+        a_model(imports, *body).replace("class OkapiForCausalLM", "class Grazing")
+        + "\n\nclass OkapiForCausalLM(Grazing):\n    pass\n"
+    )
+
+
+ROWS = [
+    # ── a function that was given another name ────────────────────────────────────────────────────
+    *(
+        Row(
+            name=f"a function is known again under another name, {how}",
+            model=model,
+            donor=HERD_FACTORY,
+            base=HERD,
+            codes=set(),
+            resolutions={"make_herd_factory": "moved"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, model in (
+            (
+                "called by it",
+                a_model(LIBRARY + "make_herd_factory", "return make_herd_factory(3, 4)"),
+            ),
+            (
+                "through an alias",
+                a_model(LIBRARY + "make_herd_factory as make", "return make(3, legs=4)"),
+            ),
+            (
+                "through a module",
+                a_model(
+                    "from vllm.model_executor.layers import library",
+                    "return library.make_herd_factory(3, 4)",
+                ),
+            ),
+            (
+                "through a subclass",
+                through_a_subclass(
+                    LIBRARY + "make_herd_factory", "return make_herd_factory(3, legs=4)"
+                ),
+            ),
+        )
+    ),
+    Row(
+        name="what the old name cannot take makes the donor's function come along",
+        model=a_model(LIBRARY + "make_herd_factory", "return make_herd_factory(3, 4, horns=1)"),
+        donor=HERD_FACTORY,
+        base=HERD,
+        codes={"G201 note"},
+        resolutions={"make_herd_factory": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a function whose old name the donor has too is another one",
+        model=a_model(LIBRARY + "make_herd_factory", "return make_herd_factory(3, 4)"),
+        donor=f"{HERD}\n\n{HERD_FACTORY}".replace("okapi", "zebra"),
+        base=HERD.replace("size * legs", "0").replace("okapi", "zebra"),
+        codes=set(),
+        resolutions={"make_herd_factory": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a function with other parameters is another one",
+        model=a_model(LIBRARY + "make_herd_factory", "return make_herd_factory(3, 4)"),
+        donor=HERD_FACTORY,
+        base="def make_herd(legs, size, kind='okapi'):\n    return 0\n",
+        codes=set(),
+        resolutions={"make_herd_factory": "extracted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── a function that is another one on some platform ───────────────────────────────────────────
+    *(
+        Row(
+            name=f"what a platform puts in a function's place does not hide it, {how}",
+            model=model,
+            donor="from vllm.platforms import current_platform\n\n\n"
+            "def graze(n):\n    return n\n\n\ndef graze_cpu(n):\n    return n\n\n\n"
+            "if current_platform.is_cpu():\n    graze = graze_cpu\n",
+            base="def graze(n):\n    return n\n",
+            files={"vllm/platforms/__init__.py": (PLATFORM, PLATFORM)},
+            codes=set(),
+            resolutions={"graze": "changed"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, model in (
+            ("called by its name", a_model(LIBRARY + "graze", "return graze(3)")),
+            ("through an alias", a_model(LIBRARY + "graze as eat", "return eat(3)")),
+            ("through a subclass", through_a_subclass(LIBRARY + "graze", "return graze(3)")),
+        )
+    ),
+    # ── G216: defaults ────────────────────────────────────────────────────────────────────────────
+    *(
+        Row(
+            name=f"a default that the base takes is written out, {how}",
+            model=model,
+            donor=SCALE.format(True, 3),
+            base=SCALE.format(False, None),
+            codes={"G216 note"},
+            resolutions={"scale": "changed"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, model in (
+            ("behind an argument", a_model(LIBRARY + "scale", "return scale(2)")),
+            ("behind one in brackets", a_model(LIBRARY + "scale", "return scale((2)  # )", ")")),
+            (
+                "behind brackets and before a keyword",
+                a_model(LIBRARY + "scale", "return scale(((2)), loud=True)"),
+            ),
+            ("behind one with a comma", a_model(LIBRARY + "scale", "return scale(2,  # two", ")")),
+            ("before a keyword", a_model(LIBRARY + "scale", "return scale(2, loud=True)")),
+            ("where there is nothing else", a_model(LIBRARY + "scale", "return scale(n=2)")),
+            ("through an alias", a_model(LIBRARY + "scale as enlarge", "return enlarge(2)")),
+            ("through a subclass", through_a_subclass(LIBRARY + "scale", "return scale(2)")),
+        )
+    ),
+    Row(
+        name="a default is written out where a keyword is left out too",
+        model=a_model(LIBRARY + "scale", "return scale(2, horns=2)"),
+        donor="def scale(n, by: int = 3, horns: int = 2):\n    return n * by\n",
+        base="def scale(n, by: int = 4):\n    return n * by\n",
+        codes={"G202 note", "G216 note"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a default is written out in place of the only keyword, which is left out",
+        model=a_model(LIBRARY + "scale", "return scale(horns=2)"),
+        donor="def scale(n=2, by: int = 3, horns: int = 2):\n    return n * by\n",
+        base="def scale(n=2, by: int = 4):\n    return n * by\n",
+        codes={"G202 note", "G216 note"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a default of a method is written out",
+        model=a_model(LIBRARY + "Layer", "return Layer().scale()"),
+        donor="class Layer:\n    def scale(self, by: int = 3):\n        return by\n",
+        base="class Layer:\n    def scale(self, by: int = 4):\n        return by\n",
+        codes={"G216 note"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a word that the base's function lists is written out",
+        model=a_model(LIBRARY + "scope", "return scope(2)"),
+        donor=WORDED.format("animal"),
+        base=WORDED.format("herd"),
+        codes={"G216 note"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a word that the base's function does not list is told",
+        model=a_model(LIBRARY + "scope", "return scope(2)"),
+        donor=WORDED.format("leg").replace("'animal'", "'animal', 'leg'"),
+        base=WORDED.format("herd"),
+        codes={"G216 review"},
+    ),
+    Row(
+        name="what the base's function does not say that it takes is told",
+        model=a_model(LIBRARY + "scope", "return scope(2)"),
+        donor="def scope(n, of=None):\n    return n\n",
+        base="def scope(n, of='herd'):\n    return n\n",
+        codes={"G216 review"},
+    ),
+    # ── what nothing calls ────────────────────────────────────────────────────────────────────────
+    *(
+        Row(
+            name=f"a method that nothing calls may ask for what it likes, {how}",
+            model=model,
+            donor=LAYER.format("scale", ", by=1"),
+            base=LAYER.format("scale", ""),
+            codes={"G201 note"},
+            resolutions={"Layer": "changed"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, model in (
+            (
+                "on the model itself",
+                a_model(LIBRARY + "Layer", "return Layer().scale(3)")
+                + "\n    def count_locally(self):\n        return Layer().scale(3, by=2)\n",
+            ),
+            (
+                "passed on by one of its name",
+                a_model(LIBRARY + "Layer", "return Layer().scale(3)")
+                + "\n    def count_locally(self):\n        return Layer().scale(3, by=2)\n"
+                "\n\nclass OkapiForReading(OkapiForCausalLM):\n"
+                "    def count_locally(self):\n        return super().count_locally()\n",
+            ),
+            (
+                "through an alias",
+                a_model(LIBRARY + "Layer as Part", "return Part().scale(3)")
+                + "\n    def count_locally(self):\n        return Part().scale(3, by=2)\n",
+            ),
+        )
+    ),
+    Row(
+        name="a method that the model calls is held to the contract",
+        model=a_model(LIBRARY + "Layer", "return self.count_locally()")
+        + "\n    def count_locally(self):\n        return Layer().scale(3, by=2)\n",
+        donor=LAYER.format("scale", ", by=1"),
+        base=LAYER.format("scale", ""),
+        codes={"G201 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a method whose name the base knows is held to the contract",
+        model=a_model(LIBRARY + "Layer", "return Layer().scale(3)")
+        + "\n    def count_locally(self):\n        return Layer().scale(3, by=2)\n",
+        donor=LAYER.format("scale", ", by=1"),
+        base=LAYER.format("scale", "") + "\n\nNAMES = ['count_locally']\n",
+        codes={"G201 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a method that a class of another library may call is held to the contract",
+        model=a_model(
+            "import json\n" + LIBRARY + "Layer",
+            "return Layer().scale(3)",
+            bases="(json.JSONEncoder)",
+        )
+        + "\n    def count_locally(self):\n        return Layer().scale(3, by=2)\n",
+        donor=LAYER.format("scale", ", by=1"),
+        base=LAYER.format("scale", ""),
+        codes={"G201 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── what a layer runs on another platform ─────────────────────────────────────────────────────
+    *(
+        Row(
+            name=f"what a layer runs on another platform is not missed, {how}",
+            model=model,
+            donor='direct_register_custom_op(op_name="gather_xpu", op_func=len)\n',
+            base="import torch\n",
+            codes=set(),
+        )
+        for how, model in (
+            (
+                "on the model itself",
+                a_model("import torch", "return 3")
+                + "\n    def forward_xpu(self):\n        return torch.ops.vllm.gather_xpu(3)\n",
+            ),
+            (
+                "on a subclass",
+                a_model("import torch", "return 3")
+                + "\n\nclass OkapiForReading(OkapiForCausalLM):\n"
+                "    def forward_xpu(self):\n        return torch.ops.vllm.gather_xpu(3)\n",
+            ),
+        )
+    ),
+    Row(
+        name="what a layer runs on CUDA is missed",
+        model=a_model("import torch", "return 3")
+        + "\n    def forward_cuda(self):\n        return torch.ops.vllm.gather_xpu(3)\n",
+        donor='direct_register_custom_op(op_name="gather_xpu", op_func=len)\n',
+        base="import torch  # forward_cuda\n",
+        codes={"G208 blocked"},
+    ),
+    # ── G223: words ───────────────────────────────────────────────────────────────────────────────
+    *(
+        Row(
+            name=f"a word that only the donor's engine knows is told, {how}",
+            model=model,
+            donor="def rope(kind):\n    if kind == 'braided':\n        return 2\n    return 1\n",
+            base="def rope(kind):\n    return 1\n",
+            codes={"G223 review"},
+        )
+        for how, model in (
+            ("given as it is", a_model(LIBRARY + "rope", "return rope('braided')")),
+            (
+                "through an alias",
+                a_model(LIBRARY + "rope as rotary", "return rotary(kind='braided')"),
+            ),
+            (
+                "through a subclass and a variable",
+                through_a_subclass(LIBRARY + "rope", "kind = 'braided'", "return rope(kind)"),
+            ),
+        )
+    ),
+    Row(
+        name="a word that the base knows is no news",
+        model=a_model(LIBRARY + "rope", "return rope('braided')"),
+        donor="def rope(kind):\n    if kind in ('plain', 'braided'):\n        return 2\n    return 1\n",
+        base="def rope(kind):\n    return {'braided': 2}.get(kind, 1)\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a word that the model itself asks for is no news",
+        model=a_model(LIBRARY + "rope", "return 2 if rope(1) == 'braided' else 1"),
+        donor="def rope(kind):\n    return 1 if kind == 'braided' else 2\n",
+        base="def rope(kind):\n    return 2\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_repair(row: Row) -> None:
+    check(row)
