@@ -145,10 +145,12 @@ class _Reading:
                 continue
             if target.id == "__all__":
                 self._exports(node)
-            if target.id in self.definitions and guard in {"except", AT_RUN_TIME}:
+            known = self.definitions.get(target.id)
+            # Of two values, the one for type checkers is none.
+            is_other = known is not None and not (guard == AT_RUN_TIME and known.kind == "value")
+            if is_other and guard in {"except", AT_RUN_TIME}:
                 self.stood_in.add(target.id)
                 continue
-            known = self.definitions.get(target.id)
             if (
                 known is not None
                 and known.kind in {"class", "function"}
