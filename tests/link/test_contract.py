@@ -798,8 +798,10 @@ ROWS = [
         files={
             "vllm/v1/proposer.py": (
                 "SIZE = 1\n",
-                "from vllm.model_executor.models.zebra import Stripe\n\n\n"
-                "def fits(x: Stripe) -> Stripe | None:\n    y: Stripe = x\n    return y\n",
+                (
+                    "from vllm.model_executor.models.zebra import Stripe\n\n\n"
+                    "def fits(x: Stripe) -> Stripe | None:\n    y: Stripe = x\n    return y\n"
+                ),
             ),
             "vllm/model_executor/models/zebra.py": (
                 "class Stripe:\n    width = 2\n",

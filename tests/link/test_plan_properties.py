@@ -79,6 +79,9 @@ def model_over(engine: str, uses: list[str]) -> str:
     )
 
 
+CALLER = {"vllm/v1/caller.py": "def call(model):\n    model.run0(), model.run1(), model.run2()\n"}
+"""An engine that calls what a model has: what nothing calls need not work."""
+
 USED = st.lists(st.sampled_from([use for uses in USES.values() for use in uses]), max_size=3)
 
 
@@ -94,7 +97,7 @@ def test_what_is_called_ok_answers_as_the_donor_does_where_nothing_else_is_told(
     donor: str, base: str, uses: list[str]
 ) -> None:
     model = model_over(donor, uses)
-    linking = linked(donor={LAYERS: donor, MODEL: model}, base={LAYERS: base})
+    linking = linked(donor={LAYERS: donor, MODEL: model, **CALLER}, base={LAYERS: base, **CALLER})
     (wanted, said) = answers([linking.donor, linking.grafted], ask_all(model))
     if "failed" in wanted:
         return  # the donor itself cannot run this
@@ -123,10 +126,14 @@ def test_an_unused_name_in_the_base_adds_no_finding(
     donor: str, base: str, uses: list[str], name: str
 ) -> None:
     files = {LAYERS: donor, MODEL: model_over(donor, uses)}
-    plain = linked(donor=files, base={LAYERS: base})
+    plain = linked(donor=files, base={LAYERS: base, **CALLER})
     more = linked(
         donor=files,
-        base={LAYERS: f"{base}\n\ndef {name}():\n    pass\n", OTHER: f"class {name}:\n    pass\n"},
+        base={
+            LAYERS: f"{base}\n\ndef {name}():\n    pass\n",
+            OTHER: f"class {name}:\n    pass\n",
+            **CALLER,
+        },
     )
     assert more.codes == plain.codes
     assert more.plan.verdict == plain.plan.verdict
