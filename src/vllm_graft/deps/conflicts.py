@@ -59,9 +59,11 @@ def _consequences(environment: ModelledEnvironment, demand: Demand) -> Iterator[
     elif not environment.alone:
         yield f"{demand.sentence}, which the base has not", False
     for other in environment.asking(demand.name):
-        if other not in environment.violated and are_disjoint(other.specifier, demand.specifier):
-            # What the release that is replaced asks for is asked for no more.
-            yield f"{other.sentence}, but {demand.sentence}", other.by != demand.by
+        is_replaced = other.by == demand.by  # what it asks for is asked for no more, but shows what is there
+        if other in environment.violated or (is_replaced and version):
+            continue
+        if are_disjoint(other.specifier, demand.specifier):
+            yield f"{other.sentence}, but {demand.sentence}", not is_replaced
 
 
 def are_disjoint(one: str, other: str) -> bool:

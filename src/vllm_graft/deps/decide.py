@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from vllm_graft.deps.conflicts import Forecast, forecast_change, with_pinned
 from vllm_graft.deps.environment import Demand, ModelledEnvironment
@@ -32,7 +33,7 @@ class Situation:
     """The base's own transformers; None where there is none, or nobody told what it has."""
     published: PublishedReleases
 
-    @property
+    @cached_property
     def candidates(self) -> tuple[TransformersFacts, ...]:
         """Give what the base has, or may have: its own, else each release that its pins allow."""
         if self.installed is not None:
@@ -56,7 +57,7 @@ class Situation:
         """Say what the donor asks for."""
         return ", ".join(f"{PACKAGE}{each.specifier}" for each in self._own_demands(self.donor))
 
-    @property
+    @cached_property
     def donors(self) -> frozenset[str]:
         """Releases that the donor's pins allow."""
         demands = self.donor.asking(PACKAGE)

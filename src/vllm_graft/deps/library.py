@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vllm_graft.link.scopes import ONLY_TYPES, flatten, target_names
+from vllm_graft.link.syntax import parse_source_text
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -203,7 +204,7 @@ class Library:
                 return None
             return _Module(name=module, package=module)
         try:
-            tree = ast.parse(source)
+            tree = parse_source_text(source, path)
         except (SyntaxError, ValueError, RecursionError):
             return _Module(name=module, package=package, makes_names=True)
         lazy = "_LazyModule(" in source

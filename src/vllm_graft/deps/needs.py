@@ -6,11 +6,13 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from vllm_graft.deps.transformers_facts import CONFIG_CLASSES, TransformersFacts
 from vllm_graft.link.linked import is_elsewhere
 from vllm_graft.link.scopes import ONLY_TYPES, flatten
+from vllm_graft.link.syntax import every_node, parse_source_text
 from vllm_graft.values.finding import Site
 from vllm_graft.values.plan import GraftedModule
 
@@ -97,12 +99,27 @@ def _arguments(parameters: str) -> ast.arguments:
     return statement.args
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Text:
     """One grafted module, parsed."""
 
     module: GraftedModule
     tree: ast.Module
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of its syntax."""
+        return tuple(every_node(self.tree))
+
+    @cached_property
+    def imported(self) -> Mapping[str, tuple[str, str]]:
+        """Local name → module and name of everything that it imports by ``from``."""
+        return {
+            alias.asname or alias.name: (node.module, alias.name)
+            for node in self.nodes
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module
+            for alias in node.names
+        }
 
     def site(self, line: int) -> Site:
         """Place a line: modules of the graft's own lie in the base, the others are the donor's."""
@@ -115,7 +132,7 @@ class _Text:
 
 def needs_of_modules(modules: Iterable[GraftedModule]) -> tuple[Need, ...]:
     """Read what grafted modules need of transformers, each need once, at its first place."""
-    texts = [_Text(module, ast.parse(module.text)) for module in modules]
+    texts = [_Text(module, parse_source_text(module.text, module.path)) for module in modules]
     found: dict[tuple[object, ...], Need] = {}
     for need in _needs(texts):
         key = (need.kind, need.module, need.name, need.positional, need.keywords)
@@ -127,7 +144,7 @@ def names_from(modules: Iterable[GraftedModule], package: str) -> tuple[Need, ..
     """Read what grafted modules import from any other package."""
     return tuple(
         Need(kind="name", site=text.site(statement.lineno), module=module, name=name)
-        for text in (_Text(module, ast.parse(module.text)) for module in modules)
+        for text in (_Text(module, parse_source_text(module.text, module.path)) for module in modules)
         for statement, module, name in _needed_imports(text.tree, package)
     )
 
@@ -140,10 +157,9 @@ def _needs(texts: Sequence[_Text]) -> Iterator[Need]:
         if isinstance(node, ast.ClassDef)
     }
     for text in texts:
-        imported = dict(_imports(text.tree))
         for statement, module, name in _needed_imports(text.tree, PACKAGE):
             yield Need(kind="name", site=text.site(statement.lineno), module=module, name=name)
-        yield from _calls(text, imported)
+        yield from _calls(text)
     for key in classes:
         yield from _config_needs(key, classes)
 
@@ -163,7 +179,7 @@ def _needed_imports(tree: ast.Module, package: str) -> Iterator[tuple[ast.stmt, 
 
 
 def _function_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for inner in ast.walk(node):
+    for inner in every_node(node):
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
             yield inner.body
 
@@ -192,20 +208,12 @@ def _is_of(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Give local name → module and name of everything that a module imports by ``from``."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            for alias in node.names:
-                yield alias.asname or alias.name, (node.module, alias.name)
-
-
-def _calls(text: _Text, imported: Mapping[str, tuple[str, str]]) -> Iterator[Need]:
+def _calls(text: _Text) -> Iterator[Need]:
     """Give calls of imported functions whose arguments are all written down."""
-    for node in ast.walk(text.tree):
+    for node in text.nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
-        module, name = imported.get(node.func.id, ("", ""))
+        module, name = text.imported.get(node.func.id, ("", ""))
         told = all(keyword.arg for keyword in node.keywords)
         if (
             _is_of(module, PACKAGE)
@@ -234,7 +242,7 @@ def _config_needs(key: tuple[str, str], classes: _Classes) -> Iterator[Need]:
         return
     text, node = classes[key]
     own = {name for each in chain if each is not None for name in _members(each)}
-    for call in ast.walk(node):
+    for call in every_node(node):
         if not isinstance(call, ast.Call):
             continue
         match call.func:
@@ -261,7 +269,7 @@ def _chain(key: tuple[str, str], classes: _Classes) -> Iterator[ast.ClassDef | N
         named = node.bases[0] if node.bases else None
         if not isinstance(named, ast.Name):
             return
-        module, name = dict(_imports(text.tree)).get(named.id, (text.module.name, named.id))
+        module, name = text.imported.get(named.id, (text.module.name, named.id))
         if _is_of(module, PACKAGE) and name in CONFIG_CLASSES:
             yield None
             return
@@ -279,7 +287,7 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
                 yield name
             case _:
                 pass
-    for inner in ast.walk(node):
+    for inner in every_node(node):
         if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
             yield inner.attr
 
@@ -288,14 +296,14 @@ def _is_method_of_config(name: str, call: ast.Call, node: ast.ClassDef) -> bool:
     """Leave out what is called only where ``hasattr`` has asked for it."""
     asked = f"hasattr(self, '{name}')"
     return not any(
-        isinstance(each, ast.If) and asked in ast.unparse(each.test) and call in ast.walk(each)
-        for each in ast.walk(node)
+        isinstance(each, ast.If) and asked in ast.unparse(each.test) and call in every_node(each)
+        for each in every_node(node)
     )
 
 
 def _lists_given(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
     """Give keywords that a config class hands to its parent as a list: name, line."""
-    for inner in ast.walk(node):
+    for inner in every_node(node):
         match inner:
             case ast.Assign(
                 targets=[

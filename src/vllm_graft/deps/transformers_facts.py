@@ -10,6 +10,7 @@ from typing import Protocol
 
 from vllm_graft.deps.library import Library, Text
 from vllm_graft.install.transformers_names import AUTO_FILES, TransformersNames, parse_transformers
+from vllm_graft.link.syntax import parse_source_text
 
 CONFIG_CLASSES = ("PretrainedConfig", "PreTrainedConfig")
 """The parent of every config class. Source: transformers 5.0 renamed it and keeps the old name."""
@@ -151,7 +152,7 @@ class ReadTransformers:
 
     def _tree(self, path: str) -> ast.Module:
         try:
-            return ast.parse(self.text.read(path) or "")
+            return parse_source_text(self.text.read(path) or "", path)
         except (SyntaxError, ValueError, RecursionError):
             return ast.Module(body=[], type_ignores=[])
 
