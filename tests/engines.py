@@ -1,10 +1,15 @@
 """A real container engine for tests: the one that `docker` leads to, or none, with the reason."""
 
+import contextlib
 import os
+import shutil
+import signal
 import subprocess
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +21,17 @@ class Docker:
     """The engine, and what was put into it."""
 
     tags: list[str] = field(default_factory=list)
+    host: str = ""
+    """As in DOCKER_HOST; empty: where `docker` leads to by itself."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {**os.environ, "DOCKER_HOST": self.host} if self.host else {**os.environ}
 
     def run(self, *words: str, stdin: bytes = b"", check: bool = True) -> str:
-        done = subprocess.run(["docker", *words], input=stdin, capture_output=True, check=False)
+        done = subprocess.run(
+            ["docker", *words], input=stdin, capture_output=True, check=False, env=self.variables
+        )
         if check and done.returncode != 0:
             message = f"docker {' '.join(words)}: {done.stderr.decode()}"
             raise RuntimeError(message)
@@ -72,3 +85,82 @@ def docker_or_skip() -> Docker:
     if reason:
         pytest.skip(f"no container engine on this machine: {reason}")
     return Docker()
+
+
+@dataclass(kw_only=True)
+class OwnDocker(Docker):
+    """An engine of the test's own, which may be killed."""
+
+    child: "subprocess.Popen[bytes]"
+    log: Path
+
+    def answers(self) -> bool:
+        argv = ["docker", "version", "--format", "{{.Server.Version}}"]
+        return (
+            subprocess.run(argv, env=self.variables, capture_output=True, check=False).returncode
+            == 0
+        )
+
+    def kill(self) -> None:
+        """End the daemon and all that it started, as a power cut does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+
+
+NAMESPACED = """
+set -e
+ip link set lo up 2>/dev/null || true
+mount -t tmpfs none /run
+[ -z "$SIZE" ] || mount -t tmpfs -o size=$SIZE none "$DATA"
+exec dockerd --data-root "$DATA" --exec-root /run/exec --pidfile /run/pid --host "unix://$SOCKET" \\
+    --bridge none --iptables=false --ip-masq=false 2>&1
+"""
+
+
+@contextlib.contextmanager
+def own_docker(folder: Path, *, size: str = "") -> Generator[OwnDocker]:
+    """Start a daemon in namespaces of its own; a machine that cannot skips, unless all is required.
+
+    ``size``: of the disk that it gets, such as ``40m``; empty: that of ``folder``.
+    """
+    reason = "" if os.getuid() == 0 else "only root may start one"
+    for program in ("dockerd", "unshare", "docker"):
+        reason = reason or ("" if shutil.which(program) else f"no {program} on this machine")
+    if reason and os.environ.get("VLLM_GRAFT_REQUIRE_ALL") == "1":
+        pytest.fail(f"a container engine is required: {reason}")
+    if reason:
+        pytest.skip(f"no container engine of one's own: {reason}")
+    (folder / "data").mkdir(parents=True)
+    socket, log = folder / "docker.sock", folder / "log"
+    variables = {**os.environ, "SIZE": size, "DATA": str(folder / "data"), "SOCKET": str(socket)}
+    with log.open("wb") as stream:
+        child = subprocess.Popen(
+            [
+                "unshare",
+                "--mount",
+                "--net",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "sh",
+                "-c",
+                NAMESPACED,
+            ],
+            env=variables,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    engine = OwnDocker(host=f"unix://{socket}", child=child, log=log)
+    try:
+        for _ in range(300):
+            if engine.answers():
+                break
+            assert child.poll() is None, log.read_text()[-3000:]
+            time.sleep(0.2)
+        else:
+            pytest.fail(log.read_text()[-3000:])
+        yield engine
+    finally:
+        engine.kill()

@@ -29,7 +29,10 @@ from vllm_graft.values.source import (
         ("docker:host:5000/a/b:1#/opt", DockerSource(reference="host:5000/a/b:1", within="/opt")),
         (f"docker:a@sha256:{'0' * 64}", DockerSource(reference=f"a@sha256:{'0' * 64}")),
         ("registry:localhost/a/b:1", RegistrySource(reference="localhost/a/b:1")),
-        ("registry:h.example:5000/b#/opt", RegistrySource(reference="h.example:5000/b", within="/opt")),
+        (
+            "registry:h.example:5000/b#/opt",
+            RegistrySource(reference="h.example:5000/b", within="/opt"),
+        ),
         ("oci:/srv/image", OciSource(path="/srv/image")),
         ("archive:a.tar#one:1", ArchiveSource(path="a.tar", chosen="one:1")),
         ("archive:a.tar#/opt/venv", ArchiveSource(path="a.tar", within="/opt/venv")),
