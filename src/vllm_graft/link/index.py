@@ -293,7 +293,7 @@ class Index:
         Order: classes with bases before those without, then by path.
         """
         written = f"class {name}" if kind == "class" else f"def {name}"
-        paths = self.files.containing(written.encode())
+        paths = sorted(self.files.containing(written.encode()))
         for needle in (f"{written}(".encode(), f"{written}:".encode()):
             for path in paths:
                 if needle not in self.files.read(path):

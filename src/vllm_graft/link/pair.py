@@ -103,14 +103,18 @@ class Pair:
             return same_place
         if found.definition.kind not in {"class", "function"} or len(found.name) < _SHORTEST_NAME:
             return None
-        best: tuple[float, Found] | None = None
+        best: tuple[tuple[float, bool], Found] | None = None
         for candidate in self.base.definers(found.name, found.definition.kind):
             donors_own = self.donor.resolve(candidate.module, candidate.name)
             if donors_own is not None and donors_own.dotted != found.dotted:
                 continue  # the donor has that one too, beside this one: another thing of that name
             likeness = _likeness(found, candidate)
-            if likeness >= _LIKENESS and (best is None or likeness > best[0]):
-                best = (likeness, candidate)
+            if likeness < _LIKENESS:
+                continue
+            # Of two that are equally like it, the one with the same body.
+            rank = (likeness, self.comparison.same(found, candidate))
+            if best is None or rank > best[0]:
+                best = (rank, candidate)
         return self._renamed(found) if best is None else best[1]
 
     def _renamed(self, found: Found) -> Found | None:
