@@ -637,6 +637,26 @@ ROWS: list[Row] = [
         found=told("G222 review"),
         runs=True,
     ),
+    Row(
+        code="G223",
+        says="a word that only the donor's engine knows",
+        name="rope",
+        donor="def rope(kind):\n    if kind == 'braided':\n        return 2\n    return 1\n",
+        base="def rope(kind):\n    return 1\n",
+        body="return {X}('braided')",
+        found=told("G223 review"),
+        unfit=A_FUNCTION,
+    ),
+    Row(
+        code="G223",
+        says="a word that only the donor's engine knows, passed to a class",
+        name="Rope",
+        donor="class Rope:\n    def __init__(self, kind):\n"
+        "        self.n = 2 if kind == 'braided' else 1\n",
+        base="class Rope:\n    def __init__(self, kind):\n        self.n = 1\n",
+        body="return {X}('braided').n",
+        found=told("G223 review"),
+    ),
 ]
 
 

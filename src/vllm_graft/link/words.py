@@ -36,7 +36,7 @@ class ComparedWords:
 
     def _read(self) -> Iterator[tuple[str, int, str]]:
         files = self._index.files
-        for path in files.paths():
+        for path in sorted(files.paths()):
             if not path.endswith(".py") or not self._is_engine(self._index.module_at(path)):
                 continue
             text = files.read(path)
