@@ -263,6 +263,7 @@ def test_inspect_says_where_a_grafted_image_comes_from(
     assert told["config"] == str(receipt.config)
     assert (found["intact"], found["base_now"]) == (True, "unchanged")
     assert graft(base) is None
+    docker.run("tag", base, docker.name())  # it is removed in the end by that name
     docker.run("tag", tag, base)  # the base is now an image that knows the model
     assert graft(tag)["base_now"] == "changed"
     assert graft(tag)["base_now_lacks"] == []

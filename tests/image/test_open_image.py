@@ -241,6 +241,11 @@ def test_links_in_a_circle_lead_nowhere(opener: Opener, tmp_path: Path) -> None:
     assert read(opener, tmp_path, image).digest == as_folder(opener, tmp_path).digest
 
 
+def test_an_image_is_an_environment_whose_pins_are_judged(opener: Opener, tmp_path: Path) -> None:
+    found = inspect_install(read(opener, tmp_path, Image.of(python(), vllm())))
+    assert [(pin.name, pin.state) for pin in found.own_pins] == [("torch", "met")]
+
+
 def test_two_vllms_are_refused_until_it_is_said_which(opener: Opener, tmp_path: Path) -> None:
     image = Image.of([*python(), *python("opt/venv")], vllm(), vllm(ELSEWHERE, version="0.14.1"))
     place = imaging.write_layout(tmp_path / "image", image)

@@ -78,7 +78,7 @@ def read_pins(install: Install) -> tuple[Pin, ...]:
     """
     installed = {each.name: each.version for each in install.distributions}
     environment = marker_environment(install)
-    alone = not install.sites or set(installed) <= set(OWN_NAMES)
+    alone = not (install.sites or install.image) or set(installed) <= set(OWN_NAMES)
     return tuple(
         pin
         for distribution in install.distributions
