@@ -26,6 +26,7 @@ from vllm_graft.link.summary import absolute_module
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.run.collector import paused_collector
 from vllm_graft.values.install import Install
+from vllm_graft.workflows.judge_pins import with_pins
 
 PAIRS = (
     ("0.14.1", "0.17.1"),
@@ -135,7 +136,7 @@ def planned(pair: Pair, architecture: str) -> Case:
     donor, base = pair.indexes
     first = pair.session.donor_layout.by_architecture[architecture].module
     start = time.perf_counter()
-    plan = pair.session.plan(LinkRequest(architectures=(architecture,)))
+    plan = with_pins(pair.session, pair.session.plan(LinkRequest(architectures=(architecture,))))
     seconds = time.perf_counter() - start
     blocked = [f for f in plan.findings if f.severity == "blocked"]
     return Case(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from coverage_page import coverage_page
+from pins_page import pins_page
 from same_tokens import same_tokens_page
 
 from vllm_graft.cli.arguments import DESCRIPTION, make_parser
@@ -255,6 +256,7 @@ PAGES = {
     "architecture.md": architecture_page,
     "same-tokens.md": same_tokens_page,
     "coverage.md": coverage_page,
+    "pins.md": pins_page,
 }
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vllm_graft.workflows.apply import ApplyRequest, run_apply
     from vllm_graft.workflows.build import BuildRequest, run_build
     from vllm_graft.workflows.inspect import InspectRequest, inspect_install
+    from vllm_graft.workflows.judge_pins import with_pins
     from vllm_graft.workflows.open_source import open_install
     from vllm_graft.workflows.plan import Planned, PlanRequest, run_plan
 
@@ -68,6 +69,7 @@ __all__ = [
     "run_apply",
     "run_build",
     "run_plan",
+    "with_pins",
 ]
 
 _HOMES = {
@@ -86,6 +88,7 @@ _HOMES = {
     "workflows.apply": ("ApplyRequest", "run_apply"),
     "workflows.build": ("BuildRequest", "run_build"),
     "workflows.inspect": ("InspectRequest", "inspect_install"),
+    "workflows.judge_pins": ("with_pins",),
     "workflows.open_source": ("open_install",),
     "workflows.plan": ("PlanRequest", "Planned", "run_plan"),
 }

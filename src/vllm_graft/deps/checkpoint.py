@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from vllm_graft.deps.needs import Need
+from vllm_graft.deps.needs import CONFIG_FILE, Need
 from vllm_graft.deps.releases import PublishedReleases
 from vllm_graft.link.layout import Layout
 from vllm_graft.link.model_question import answer_model
@@ -14,7 +14,7 @@ from vllm_graft.values.finding import Site
 from vllm_graft.values.model import ModelDescription
 from vllm_graft.values.plan import GraftPlan
 
-_FILES = {"config": "config.json", "tokenizer": "tokenizer_config.json"}
+_FILES = {"config": CONFIG_FILE, "tokenizer": "tokenizer_config.json"}
 
 
 def needs_of_checkpoint(

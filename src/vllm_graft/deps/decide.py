@@ -10,7 +10,7 @@ from functools import cached_property
 
 from vllm_graft.deps.conflicts import Forecast, forecast_change, with_pinned
 from vllm_graft.deps.environment import Demand, ModelledEnvironment
-from vllm_graft.deps.needs import PACKAGE, Need
+from vllm_graft.deps.needs import CONFIG_FILE, PACKAGE, Need
 from vllm_graft.deps.releases import PublishedReleases, is_newer, render_versions
 from vllm_graft.deps.transformers_facts import TransformersFacts
 from vllm_graft.values.finding import Finding, Severity
@@ -323,10 +323,10 @@ def _remedy(
         if all(need.met_by(each) for need in needs)
     ]
     have = render_versions(meeting, situation.published.versions)
+    if any(need.kind == "model type" and need.site.path != CONFIG_FILE for need in needs):
+        have += ", or a checkpoint that brings its own code (auto_map: --model shows),"
     if change.is_allowed:
         return f"see which transformers the base has: {have} will do"
-    if any(need.kind == "model type" for need in needs):
-        have += ", or a checkpoint that brings its own code (auto_map; --model shows),"
     chain = change.forecast.chain
     told = f"; {'; '.join(chain)}" if chain else "; it breaks no pin of the base"
     where = "beside the base's" if change.forecast.breaks else "in place of the base's"

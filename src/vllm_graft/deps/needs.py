@@ -19,6 +19,8 @@ from vllm_graft.values.plan import GraftedModule
 NeedKind = Literal["name", "call", "config member", "set argument", "model type", "class"]
 
 PACKAGE = "transformers"
+CONFIG_FILE = "config.json"
+"""Path of the site of what the model's own file asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
