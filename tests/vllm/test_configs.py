@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import environments
+import graft_trees
+import insides
 import published
 import pytest
 
 from opening import Opener, opener_at
+from rehearse.configurations import QWEN35
 from vllm_graft.deps.matrix import MatrixCell, config_matrix
 from vllm_graft.values.source import Platform, SourceOptions
 from vllm_graft.workflows.judge_pins import published_releases
@@ -148,3 +151,43 @@ def fetched(version: str) -> Path:
         where = ["--dest", folder, f"transformers=={version}"]
         environments.run([environments.runtime().python, *argv, *where])
     return next(folder.glob(f"transformers-{version}-*.whl"))
+
+
+# ── whole installs ────────────────────────────────────────────────────────────────────────────────
+
+
+def asked_of_a_graft(
+    trees: Path, architecture: str, case: dict[str, Any]
+) -> tuple[graft_trees.Planned, Any]:
+    """Plan 0.17.1 into 0.14.1, apply, and ask what the graft says of one case, on transformers 4.57.6."""
+    base, donor = environments.tree("0.14.1"), environments.tree("0.17.1")
+    place = trees / architecture
+    place.mkdir()
+    planned = graft_trees.plan(base, donor, (architecture,), place / "plan.json")
+    tree = graft_trees.apply(planned, base, place / "tree")
+    answer = insides.ask(tree, {"cases": {architecture: {"architecture": architecture, **case}}})
+    return planned, answer["cases"][architecture]
+
+
+def outcome_of(planned: graft_trees.Planned, rung: str) -> str:
+    return next(each["outcome"] for each in planned.content["rungs"] if each["name"] == rung)
+
+
+def test_where_p3_passes_the_published_config_is_loaded_and_an_engine_configured(
+    trees: Path,
+) -> None:
+    architecture = "Qwen3_5MoeForConditionalGeneration"
+    planned, answer = asked_of_a_graft(
+        trees, architecture, {"configuration": dict(QWEN35), "until": "engine configuration"}
+    )
+    assert outcome_of(planned, "P3 pins") == "passed"
+    assert outcome_of(planned, "P3 config") == "not run"
+    assert answer["reached"] == ["configuration", "engine configuration"], answer
+    assert answer["configuration_class"].endswith("qwen3_5_moe.Qwen3_5MoeConfig")
+
+
+def test_where_p3_says_that_a_name_is_missing_the_import_fails(trees: Path) -> None:
+    planned, answer = asked_of_a_graft(trees, "MusicFlamingoForConditionalGeneration", {})
+    assert outcome_of(planned, "P3 pins") == "review"
+    assert "transformers.models.audioflamingo3" in planned.said
+    assert "No module named 'transformers.models.audioflamingo3'" in answer["error"]

@@ -59,7 +59,9 @@ def _consequences(environment: ModelledEnvironment, demand: Demand) -> Iterator[
     elif not environment.alone:
         yield f"{demand.sentence}, which the base has not", False
     for other in environment.asking(demand.name):
-        is_replaced = other.by == demand.by  # what it asks for is asked for no more, but shows what is there
+        is_replaced = (
+            other.by == demand.by
+        )  # what it asks for is asked for no more, but shows what is there
         if other in environment.violated or (is_replaced and version):
             continue
         if are_disjoint(other.specifier, demand.specifier):

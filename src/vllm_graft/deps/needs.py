@@ -146,7 +146,9 @@ def names_from(modules: Iterable[GraftedModule], package: str) -> tuple[Need, ..
     """Read what grafted modules import from any other package."""
     return tuple(
         Need(kind="name", site=text.site(statement.lineno), module=module, name=name)
-        for text in (_Text(module, parse_source_text(module.text, module.path)) for module in modules)
+        for text in (
+            _Text(module, parse_source_text(module.text, module.path)) for module in modules
+        )
         for statement, module, name in _needed_imports(text.tree, package)
     )
 
