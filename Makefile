@@ -26,7 +26,7 @@ demo: $(RUN) ## the story: fetch two vLLM releases, plan the graft, write ./demo
 	@echo "  $(BIN)/vllm-graft apply demo-out/plan.json /path/to/site-packages"
 
 test: $(DEV) ## every test that needs no torch
-	@$(BIN)/python -m pytest -m "not vllm"
+	@$(BIN)/python -m pytest -m "not vllm and not full"
 
 test-vllm: $(DEV) ## real vLLM on CPU: the named subset; builds its environments outside the tree
 	@$(BIN)/python -m pytest -m "vllm and not full"

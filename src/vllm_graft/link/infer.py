@@ -53,6 +53,7 @@ class Inference:
     def __init__(self, index: Index) -> None:
         """Infer within one install."""
         self._index = index
+        self._definitions: dict[str, Value | None] = {}
         self._attributes: dict[tuple[str, str], Value | None] = {}
         self._annotations: dict[tuple[str, str], Value | None] = {}
         self._constructors: dict[tuple[str, str], dict[str, str]] = {}
@@ -66,11 +67,18 @@ class Inference:
             return Value("function", found)
         if kind == "submodule":
             return Value("module", found)
-        if kind == "value" and is_inside(found.module):
-            if found.definition.annotation:
-                return self.of_annotation(found.module, found.definition.annotation)
-            if found.definition.value:
-                return self.of_text(found.module, found.definition.value)
+        if kind != "value" or not is_inside(found.module):
+            return None
+        if found.dotted not in self._definitions:
+            self._definitions[found.dotted] = None  # a name may be made of itself: x = wrapped(x)
+            self._definitions[found.dotted] = self._of_value(found)
+        return self._definitions[found.dotted]
+
+    def _of_value(self, found: Found) -> Value | None:
+        if found.definition.annotation:
+            return self.of_annotation(found.module, found.definition.annotation)
+        if found.definition.value:
+            return self.of_text(found.module, found.definition.value)
         return None
 
     def of_text(self, module: str, text: str, depth: int = 0) -> Value | None:
