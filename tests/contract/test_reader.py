@@ -15,8 +15,10 @@ from linking import uses_of
         "a: b\nb: a\nc = a.part\n",
         "class A(A):\n    pass\n\n\nA().part()\n",
         "A = B\nB = A\n\n\nclass C(A):\n    def run(self, x: A):\n        return x.part\n",
-        "class A:\n    def __init__(self):\n        self.a = self.a.b\n    def run(self):\n"
-        "        return self.a.part()\n",
+        (
+            "class A:\n    def __init__(self):\n        self.a = self.a.b\n    def run(self):\n"
+            "        return self.a.part()\n"
+        ),
         "class A:\n    x = A.x\n    y = A.x.y\n\n\nA.y.part()\n",
         "from vllm.m import f as g\nfrom vllm.m import g as f\nf()\n",
         "import vllm.m as m\nm.m.m.part()\n",
