@@ -2,9 +2,10 @@
 
 import pytest
 
-from held import EXPORTS, small_vllm, with_okapi
-from linking import MODEL, Linking, linked
+from held import EXPORTS, SPECULATIVE, small_vllm, with_okapi
+from linking import MODEL, Linking, install_of, linked, packages
 from vllm_graft.errors import SourceError
+from vllm_graft.link.plan import LinkRequest, link
 
 LATER = "vllm/model_executor/models/okapi_next.py"
 CLASS = "class OkapiForCausalLM:\n    pass\n"
@@ -96,3 +97,38 @@ def test_what_a_class_of_the_engines_imports_says_nothing_of_the_model() -> None
     linking = wrapped(text, "class Wrapped:\n    pass\n")
     assert not linking.plan.modules
     assert not [site for site in linking.plan.sites if site.identifier == "OkapiConfig"]
+
+
+RUNNING = '\n\nRunningTypes = Literal["{0}"]\n'
+
+
+@pytest.mark.parametrize(
+    ("donor", "base", "verdict"),
+    [
+        ("dash", "", "blocked"),
+        ("dash-draft", "trot", "blocked"),
+        ("herd_draft", "", "blocked"),
+        ("dash", "dash", "ok"),
+        ("trot", "", "ok"),
+    ],
+)
+def test_a_draft_is_of_no_use_without_its_way_of_speculating(
+    donor: str, base: str, verdict: str
+) -> None:
+    before = {**packages(), **small_vllm()}
+    after = with_okapi(before)
+    after["vllm/model_executor/models/registry.py"] = after[
+        "vllm/model_executor/models/registry.py"
+    ].replace('"OkapiMTP": ("okapi_mtp", "OkapiMTP")', '"DashDraftModel": ("herd_draft", "Herd")')
+    after["vllm/model_executor/models/herd_draft.py"] = "class Herd:\n    pass\n"
+    for files, word in ((after, donor), (before, base)):
+        files[SPECULATIVE] += RUNNING.format(word) if word else ""
+    plan = link(
+        install_of(before, "0.14.1"),
+        install_of(after, "0.17.1"),
+        LinkRequest(architectures=("DashDraftModel",)),
+    )
+    assert plan.verdict == verdict
+    assert [f.code for f in plan.findings if f.severity == "blocked"] == (
+        ["G301"] if verdict == "blocked" else []
+    )

@@ -18,6 +18,7 @@ from vllm_graft.link.layout import Layout, read_layout
 from vllm_graft.link.linked import Linked, Root
 from vllm_graft.link.linker import Linker
 from vllm_graft.link.making import makes_alike
+from vllm_graft.link.methods import check_methods
 from vllm_graft.link.outside import check_exact_types, check_native
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
@@ -163,6 +164,12 @@ class LinkSession:
                 *check_classes_of_the_engine(linked),
                 *doubts,
                 *check_words(linked, self._compared, (site.identifier for site in edited.sites)),
+                *check_methods(
+                    roots,
+                    self.donor_layout,
+                    (self._donor_trees, self._base_trees),
+                    (s.identifier for s in edited.sites if s.decision == "transplant"),
+                ),
                 *edited.findings,
             )
         )
