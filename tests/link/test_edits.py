@@ -365,6 +365,15 @@ def test_an_operand_that_asks_for_the_family_joins_the_bases_condition(
         ('"zebra" in name or name.kind == "okapi"', '"zebra" in name'),
         ('"zebra" in name or (model_type == "okapi") == late', '"zebra" in name'),
         ('"zebra" in name or "okapi" not in name', '"zebra" in name'),
+        # Two conditions that could be meant, and one that leads to something else.
+        (
+            '"zebra" in name or "okapi" in name',
+            '"zebra" in name:\n        return 2\n    if "zebra" in name',
+        ),
+        (
+            '"zebra" in name or "okapi" in name',
+            '"zebra" in name:\n        return 3\n    if name == "emu"',
+        ),
     ],
 )
 def test_an_operand_is_refused_where_other_models_would_notice(wanted: str, there: str) -> None:

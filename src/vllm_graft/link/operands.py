@@ -27,11 +27,14 @@ def operand(bench: Workbench, unit: Unit, path: str) -> Outcome | None:
     if any(ast.dump(inner) == wanted for inner in ast.walk(function)):
         return Outcome(decision="present", reason="the base's condition has it", base_path=path)
     others = {ast.dump(o) for o in _flat(whole) if not _is_familys(whole.op, o, bench.owned)}
+    assert isinstance(unit.node, ast.If)
+    does = {ast.dump(statement) for statement in unit.node.body}
     found = [
         node
         for node in ast.walk(function)
         if isinstance(node, ast.If)
         and {ast.dump(o) for o in _operands(node.test, whole.op)} <= others
+        and does & {ast.dump(statement) for statement in node.body}
     ]
     if len(found) != 1 or lacking_attribute(added, bench, path) is not None:
         return None
