@@ -106,6 +106,45 @@ ROWS = [
             ("through a subclass", through_a_subclass(LIBRARY + "graze", "return graze(3)")),
         )
     ),
+    # ── what a module does to its definitions, and says for type checkers only ────────────────────
+    *(
+        Row(
+            name=f"a class that its module registers cannot be taken out of it, {how}",
+            model=model,
+            donor="KNOWN = []\n\n\nclass Herd:\n    size = 3\n\n\nKNOWN.append(Herd)\n"
+            "def register(kind):\n    return kind\n\n\nregister(Herd)\n",
+            base="SIZE = 1\n",
+            codes={"G104 blocked"},
+            resolutions={"Herd": "blocked"},
+        )
+        for how, model in (
+            ("by its name", a_model(LIBRARY + "Herd", "return Herd().size")),
+            ("through an alias", a_model(LIBRARY + "Herd as Group", "return Group().size")),
+            (
+                "through a subclass",
+                a_model(LIBRARY + "Herd", "return Small().size")
+                + "\n\nclass Small(Herd):\n    pass\n",
+            ),
+        )
+    ),
+    *(
+        Row(
+            name=f"of two values the one for type checkers is none, {how}",
+            model=model,
+            donor="from typing import TYPE_CHECKING\n\n"
+            "if TYPE_CHECKING:\n    from typing import TypeAlias\n\n    Size: TypeAlias = int | str\n"
+            "else:\n    Size = int\n",
+            base="OTHER = 1\n",
+            codes=set(),
+            resolutions={"Size": "extracted"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, model in (
+            ("by its name", a_model(LIBRARY + "Size", "return Size('3')")),
+            ("through an alias", a_model(LIBRARY + "Size as Count", "return Count('3')")),
+            ("through a subclass", through_a_subclass(LIBRARY + "Size", "return Size(3)")),
+        )
+    ),
     # ── G216: defaults ────────────────────────────────────────────────────────────────────────────
     *(
         Row(

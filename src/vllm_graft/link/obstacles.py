@@ -42,6 +42,8 @@ class Obstacles:
             return f"{module} binds {name} in several places, which cannot be taken apart"
         if name in self._filled_in(module):
             return f"statements of {module} fill {name} after it is made"
+        if found.definition.kind == "class" and name in self._registered_in(module):
+            return f"a statement of {module} registers {name} after it is made"
         if found.definition.kind == "value" and (by := self._registrars_of(module, name)):
             return f"{by[0]} fills {name} as the donor's modules are imported"
         rebinders = self._rebinders_in(module).get(name, frozenset[str]())
@@ -91,6 +93,16 @@ class Obstacles:
                 for name in _changed_by(item.node)
             )
         return self._filled[module]
+
+    def _registered_in(self, module: str) -> frozenset[str]:
+        """Names that statements of a module hand to a function, for what that does: ``register(Okapi)``."""
+        return frozenset(
+            argument.id
+            for item in flatten(self._donor.tree(module).body)
+            if isinstance(item.node, ast.Expr) and isinstance(item.node.value, ast.Call)
+            for argument in item.node.value.args
+            if isinstance(argument, ast.Name)
+        )
 
     def _registrars_of(self, module: str, name: str) -> tuple[str, ...]:
         """Functions of a module that fill a value, and that run as modules are imported: decorators, mostly."""
