@@ -68,10 +68,12 @@ def check_requirements(
             findings.append(_doubt(distribution, found, wanted, new))
             continue
         first = by_package[package][0]
+        # What the donor's release asks for by name can be added; nothing tells where anything else comes from.
+        can_be_added = distribution in donor_pins
         decisions.append(
             DependencyDecision(
                 name=distribution,
-                decision="missing",
+                decision="add" if can_be_added else "missing",
                 found=found,
                 wanted=wanted,
                 reason=f"{first.site.path} imports {package}; nothing in the base does",
@@ -80,7 +82,7 @@ def check_requirements(
         findings.append(
             Finding(
                 code="G211",
-                severity="review" if found else "blocked",
+                severity="review" if found or can_be_added else "blocked",
                 site=first.site,
                 wanted=f"the package {package}" + (f" ({distribution}{wanted})" if wanted else ""),
                 found=f"nothing in the base imports it{f'; it asks for {found}' if found else ''}",

@@ -1,0 +1,55 @@
+"""A package that grafted code imports and nothing in the base does: it can be added, or nobody knows what it is."""
+
+from dataclasses import replace
+
+import pytest
+
+from contract_rows import a_model
+from held import small_vllm, with_okapi
+from linking import MODEL, install_of, packages
+from vllm_graft.link.plan import LinkRequest, link
+from vllm_graft.values.install import Distribution
+from vllm_graft.values.plan import GraftPlan
+
+
+def planned(model: str, *requires: str) -> GraftPlan:
+    before = {**packages(), **small_vllm()}
+    donor = install_of({**with_okapi(before), MODEL: model}, "0.17.1")
+    distribution = Distribution(name="vllm", version="0.17.1", requires=requires)
+    return link(
+        install_of(before, "0.14.1"),
+        replace(donor, distributions=(distribution,)),
+        LinkRequest(architectures=("OkapiForCausalLM",)),
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        a_model("import quagga_tools", "return quagga_tools.run()"),
+        a_model("from quagga_tools import run as go", "return go()"),
+        a_model("import quagga_tools.legs", "return 1")
+        + "\n\nclass OkapiForReading(OkapiForCausalLM):\n    pass\n",
+    ],
+    ids=["by its name", "through an alias", "through a subclass"],
+)
+@pytest.mark.parametrize(
+    ("requires", "severity", "decision"),
+    [
+        (("quagga-tools>=1.2",), "review", "add"),
+        (("quagga-tools[fast]>=1.2; python_version >= '3'",), "review", "add"),
+        (("quagga-tools>=1.2; extra == 'fast'",), "blocked", "missing"),
+        (("zebra>=1",), "blocked", "missing"),
+        ((), "blocked", "missing"),
+    ],
+)
+def test_a_package_that_the_donor_asks_for_can_be_added(
+    model: str, requires: tuple[str, ...], severity: str, decision: str
+) -> None:
+    plan = planned(model, *requires)
+    (finding,) = plan.findings
+    assert (finding.code, finding.severity) == ("G211", severity)
+    (decided,) = plan.dependencies
+    assert (decided.name, decided.decision) == ("quagga-tools", decision)
+    if decision == "add":
+        assert "quagga-tools>=1.2" in finding.wanted
