@@ -1,5 +1,7 @@
 """What the linker does before it gives up, as a table: each row also through an alias and a subclass."""
 
+from typing import Any
+
 import pytest
 
 from contract_rows import LIBRARY, Row, a_model, check
@@ -23,7 +25,78 @@ def through_a_subclass(imports: str, *body: str) -> str:
     )
 
 
+HERD_MODEL = "class IsHerd:\n    def herd_size(self):\n        ...\n"
+CACHE = "class CacheConfig:\n    herd_mode: str = {0!r}\n    keeps_herds: bool = False\n"
+RUNNER = (
+    "class Runner:\n    def prepare(self):\n        if {0}:\n            return self.measure()\n\n"
+    "    def measure(self):\n        return self.model.herd_size()\n"
+)
+
+
+def hooked(
+    model: str, *, test: str, mode: str = "none", base: str = "SIZE = 1\n", known: str = ""
+) -> dict[str, Any]:
+    """A hook that the donor's runner calls under a condition, and that the base's class does not have."""
+    return {
+        "model": model,
+        "donor": HERD_MODEL,
+        "base": f"class IsHerd:\n    pass\n{known}",
+        "files": {
+            "vllm/config/cache.py": (CACHE.format(mode), "class CacheConfig:\n    size: int = 1\n"),
+            "vllm/v1/runner.py": (RUNNER.format(test), base),
+        },
+    }
+
+
+A_HERD = a_model(LIBRARY + "IsHerd", "return 3", bases="(IsHerd)") + (
+    "\n    def herd_size(self):\n        return 3\n"
+)
+ALIGNED = 'self.cache_config.herd_mode == "align"'
+
 ROWS = [
+    # ── G218: hooks for modes that the base does not have ─────────────────────────────────────────
+    *(
+        Row(
+            name=f"a hook for a mode that the base does not have is no loss, {how}",
+            codes={"G218 note"},
+            ask="model.OkapiForCausalLM().run()",
+            **hooked(model, test=test),
+        )
+        for how, model, test in (
+            ("asked by a word", A_HERD, ALIGNED),
+            ("asked with more", A_HERD, f"self.first and {ALIGNED}"),
+            ("asked by a switch", A_HERD, "self.cache_config.keeps_herds"),
+            (
+                "through an alias",
+                A_HERD.replace("IsHerd", "IsHerd as Many", 1).replace("(IsHerd)", "(Many)"),
+                ALIGNED,
+            ),
+            (
+                "through a subclass",
+                A_HERD.replace("OkapiForCausalLM", "Grazing")
+                + "\n\nclass OkapiForCausalLM(Grazing):\n    pass\n",
+                ALIGNED,
+            ),
+        )
+    ),
+    *(
+        Row(
+            name=f"a hook is told {why}",
+            codes={"G218 review"},
+            ask="model.OkapiForCausalLM().run()",
+            **hooked(A_HERD, **differently),
+        )
+        for why, differently in (
+            ("that the donor calls in any case", {"test": "True"}),
+            ("where the donor's default calls it", {"test": ALIGNED, "mode": "align"}),
+            (
+                "where the base knows the mode",
+                {"test": ALIGNED, "known": "MODES = ['herd_mode']\n"},
+            ),
+            ("where one of two may call it", {"test": f"{ALIGNED} or self.always"}),
+            ("where the other branch calls it", {"test": f"not ({ALIGNED})"}),
+        )
+    ),
     # ── a function that was given another name ────────────────────────────────────────────────────
     *(
         Row(

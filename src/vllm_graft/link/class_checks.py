@@ -6,6 +6,7 @@ from vllm_graft.link.breach import Breach
 from vllm_graft.link.callers import MethodCall
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked, Unit
+from vllm_graft.link.modes import switch_of
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.values.finding import Site
 
@@ -113,16 +114,19 @@ class ClassChecker:
                 or self._is_called_where_derived(boundary, name)
             ):
                 continue
+            switch = switch_of(self._decisions.pair, name)
             self._repairs.report(
                 Breach(
                     code="G218",
-                    severity="review",
+                    severity="review" if switch is None else "note",
                     module=unit.module,
                     line=member.line,
                     wanted=f"the engine calls {boundary.name}.{name}, which {found.name} overrides",
                     found="nothing in the base calls a method of this name",
                     remedy="see what the hook is for: what it switches or prepares does not happen in"
-                    " the base",
+                    " the base"
+                    if switch is None
+                    else f"none needed: it is for {switch}, which is off, and which the base does not have",
                     about=f"{boundary.dotted}.{name}",
                 )
             )

@@ -1,0 +1,107 @@
+# A hook may be there for a mode of the donor's engine that the base's does not have and that is off unless somebody
+# switches it on. Then it is no loss that the base never calls it: the mode cannot be switched on there.
+"""Hooks that the donor's engine calls only in modes that the base does not have."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vllm_graft.link.contract import literal_default
+from vllm_graft.link.index import Found
+from vllm_graft.link.pair import Pair
+from vllm_graft.link.syntax import children
+
+_MAX_DEPTH = 3
+_SETTINGS = "vllm.config"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of a method or function by name."""
+
+    function: str
+    """Name of the function that it stands in."""
+    tests: tuple[ast.expr, ...]
+    """Conditions that hold there, in that function."""
+
+
+def switch_of(pair: Pair, name: str, depth: int = 0) -> str | None:
+    """Give the setting without which the donor's engine never calls a method; None where it may be called.
+
+    The base knows no setting of that name, and the donor's default switches it off.
+    """
+    calls = list(_calls(pair, name))
+    if not calls or depth > _MAX_DEPTH:
+        return None
+    switches: set[str] = set()
+    for call in calls:
+        switch = next((s for test in call.tests if (s := _off(pair, test)) is not None), None)
+        if switch is None and call.function:
+            switch = switch_of(pair, call.function, depth + 1)
+        if switch is None:
+            return None
+        switches.add(switch)
+    return min(switches)
+
+
+def _calls(pair: Pair, name: str) -> Iterator[_Call]:
+    donor = pair.donor
+    for path in donor.files.containing(f"{name}".encode()):
+        module = donor.module_at(path)
+        if pair.room_of(module) == "engine":
+            yield from _calls_in(donor.tree(module), name, "", ())
+
+
+def _calls_in(
+    node: ast.AST, name: str, function: str, tests: tuple[ast.expr, ...]
+) -> Iterator[_Call]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        function, tests = node.name, ()
+    is_mention = (isinstance(node, ast.Attribute) and node.attr == name) or (
+        isinstance(node, ast.Name) and node.id == name
+    )
+    # A string may be a name for getattr, and what it is handed to may call it.
+    if is_mention or (isinstance(node, ast.Constant) and node.value == name):
+        yield _Call(function, tests)
+    for child in children(node):
+        holds = isinstance(node, ast.If) and child in node.body
+        inner = (*tests, node.test) if holds and isinstance(node, ast.If) else tests
+        yield from _calls_in(child, name, function, inner)
+
+
+def _off(pair: Pair, test: ast.expr) -> str | None:
+    """Give the setting that keeps a condition from holding, if the base has none of that name."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return next((s for value in values if (s := _off(pair, value)) is not None), None)
+        case ast.Attribute(attr=name):
+            return name if _default(pair, name) in {"False", "None", "0"} else None
+        case ast.Compare(
+            left=ast.Attribute(attr=name), ops=[ast.Eq()], comparators=[ast.Constant(value=wanted)]
+        ):
+            default = _default(pair, name)
+            return name if default is not None and default != repr(wanted) else None
+        case _:
+            return None
+
+
+def _default(pair: Pair, name: str) -> str | None:
+    """Default of a setting of the donor that the base does not have, as source text; None for anything else."""
+    if pair.mentions.in_base(name):
+        return None
+    donor = pair.donor
+    defaults: set[str | None] = set()
+    for path in donor.files.containing(f"{name}:".encode()):
+        module = donor.module_at(path)
+        summary = donor.summary(module)
+        if summary is None or not f"{module}.".startswith(f"{_SETTINGS}."):
+            continue
+        for definition in summary.definitions.values():
+            member = (
+                Found(module, definition).definition.members.get(name)
+                if definition.kind == "class"
+                else None
+            )
+            if member is not None and member.kind == "attribute":
+                defaults.add(literal_default(member))
+    return defaults.pop() if len(defaults) == 1 else None
