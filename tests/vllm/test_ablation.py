@@ -113,7 +113,6 @@ def test_a_family_taken_out_comes_back(family: ablation.Family, donor: str, tree
         results.keep(one)
 
 
-@pytest.mark.full
 def test_the_committed_results_are_of_every_family() -> None:
     """What `make test-all` kept."""
     cases = {

@@ -137,7 +137,6 @@ def test_each_new_architecture_says_the_same_tokens(donor: str, name: str, trees
     results.keep(kept(outcome="same", **results.of(outcome)))
 
 
-@pytest.mark.full
 def test_the_committed_results_are_of_every_new_architecture() -> None:
     """What `make test-all` kept; it runs for hours, so CI looks only whether every case stands there."""
     kept = {(one.donor, one.architecture) for one in results.read() if one.matrix == "tokens"}
