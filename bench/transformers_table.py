@@ -34,6 +34,7 @@ SECTIONS = (
     "architectures",
     "config-members",
     "set-arguments",
+    "layer-types",
     "signatures",
 )
 HEAD = """# What each published transformers has of what vLLM may need: made by bench/transformers_table.py from the wheels, never
@@ -83,6 +84,7 @@ def facts(read: ReadTransformers, asked: Iterable[tuple[str, str]]) -> Mapping[s
     found["architectures"] = {f"{key}:{name}" for key, name in read.architectures.items()}
     found["config-members"] = {name for name in read.config_members if not name.startswith("__")}
     found["set-arguments"] = set(read.set_arguments)
+    found["layer-types"] = set(read.layer_types)
     return found
 
 

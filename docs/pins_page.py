@@ -18,7 +18,7 @@ change that leaves them broken breaks nothing.
 
 **What is needed** is read from the grafted modules: names that they or their functions import from transformers, calls with so many arguments, methods that
 config classes call on the parent of all config classes, lists that they hand to it where it joins a set. With `--model`, also what the model's files ask for: its
-model type, its tokenizer and processor classes, unless vLLM has them or the folder brings them as code. Without, the model types of transformers' own class of
+model type, the entries of `layer_types` where they are checked, its tokenizer and processor classes, unless vLLM has them or the folder brings them as code. Without, the model types of transformers' own class of
 that architecture. What the donor guards by `try` or by a condition on a version is no need.
 
 **What there is** is told by, in this order: the text of the base's own transformers, where the source is a folder; the table of published releases that is
@@ -30,7 +30,7 @@ linker's doubt stays (G402) with the line to run in the base.
 | --- | --- |
 | G403 | a name is in none of them |
 | G405 | the names are there, but a call, a method or a kind of argument is not |
-| G406 | the model's files name a class or model type that is not there |
+| G406 | the model's files name a class, model type or layer type that is not there |
 | G404 | of the releases that a wheel's pins allow, some will do and some will not: which. A note where the donor allows the same older releases and fails in them itself; else to review, since an image holds the release that was the newest when it was built |
 
 **The decision** stands under *Dependencies*, with the chain of who asks for what:

@@ -29,6 +29,12 @@ CLASSES = {
 CHOICE = SourceOptions(platform=Platform(system="linux", machine="x86_64"), python=(3, 12))
 
 
+def with_layer_type(name: str) -> dict[str, Any]:
+    config = published.configuration("dense")
+    text = config["text_config"]
+    return {**config, "text_config": {**text, "layer_types": [name, *text["layer_types"][1:]]}}
+
+
 def overlay(version: str) -> Path:
     """One release of transformers, and of what it insists on."""
     release = published_releases().release(version)
@@ -57,6 +63,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list
             (folder / "config.json").write_text(json.dumps(config))
             file = environments.tree(donor) / f"vllm/transformers_utils/configs/{stem}.py"
             cases.append({"file": str(file), "class": name, "folder": str(folder)})
+    folder = scratch / "conv"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(with_layer_type("conv")))
+    file = environments.tree(DONORS[0]) / "vllm/transformers_utils/configs/qwen3_5.py"
+    cases.append({"file": str(file), "class": "Qwen3_5Config", "folder": str(folder)})
     question, answer = scratch / "question.json", scratch / "answer.json"
     question.write_text(json.dumps({"cases": cases}))
     found: dict[tuple[str, str], list[str]] = {}
@@ -81,6 +92,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list
         each = len(CLASSES)
         for place, donor in enumerate(DONORS):
             found[donor, release] = said["answers"][place * each : (place + 1) * each]
+        found["conv", release] = said["answers"][-1:]
     return found
 
 
@@ -111,10 +123,22 @@ def test_what_is_read_of_the_config_classes_is_what_happens_when_they_are_loaded
     )
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_layer_type_is_refused_where_the_table_says_so(
+    told: dict[tuple[str, str], list[str]], release: str
+) -> None:
+    known = published_releases().release(release)
+    assert known is not None
+    (alone,), (with_conv,) = told[DONORS[0], release][:1], told["conv", release]
+    if alone == "ok":
+        assert (with_conv == "ok") == known.allows_layer_type("conv"), with_conv
+
+
 def test_the_failures_are_those_that_are_known(told: dict[tuple[str, str], list[str]]) -> None:
     assert "unsupported operand type(s) for |: 'list' and 'set'" in told["0.17.1", "5.2.0"][0]
     assert "has no attribute 'validate_layer_type'" in told["0.27.1", "4.57.6"][0]
     assert "layer_type_validation() takes" in told["0.17.1", "4.56.2"][0]
+    assert "entries must be in" in told["conv", "4.57.6"][0]
 
 
 def test_the_table_that_is_shipped_is_what_the_wheels_say() -> None:

@@ -118,6 +118,8 @@ def site(shared_opener: Opener, wheel: Path, tmp_path_factory: pytest.TempPathFa
 def plan_folder(opener: Opener, site: Path, model: Mapping[str, Any] | None = None) -> GraftPlan:
     where = site.parents[2] / "model"
     where.mkdir(exist_ok=True)
+    for left in where.iterdir():
+        left.unlink()
     for name, content in (model or {}).items():
         (where / name).write_text(json.dumps(content))
     told = run_plan(
@@ -170,6 +172,19 @@ def test_a_checkpoint_of_this_family_asks_for_nothing_more(
     }
     plan = plan_folder(shared_opener, site, model)
     assert codes(plan) == {("G401", "note")}
+
+
+def test_a_layer_type_that_the_check_of_this_transformers_refuses_is_seen(
+    shared_opener: Opener, site: Path
+) -> None:
+    text = {"layer_types": ["linear_attention", "compressed_sparse_attention"]}
+    plan = plan_folder(shared_opener, site, {"config.json": {**CONFIG, "text_config": text}})
+    (finding,) = [f for f in plan.findings if f.code == "G406"]
+    assert finding.wanted == "transformers with the layer type compressed_sparse_attention"
+    assert finding.found == (
+        "the base has transformers 4.57.6: it refuses compressed_sparse_attention in layer_types"
+    )
+    assert "5.8.0 to" in finding.remedy
 
 
 def test_a_checkpoint_whose_tokenizer_was_written_by_transformers_5_asks_for_it(

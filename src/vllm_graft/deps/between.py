@@ -57,6 +57,10 @@ class BetweenReleases:
         """Tell whether either joins a config keyword with a set."""
         return self.before.wants_set(argument) or self.after.wants_set(argument)
 
+    def allows_layer_type(self, name: str) -> bool | None:
+        """Tell what both say of an entry of ``layer_types``."""
+        return _agreed(self.before.allows_layer_type(name), self.after.allows_layer_type(name))
+
     def signature(self, module: str, name: str) -> str | None:
         """Give the parameters of a function, if both have the same."""
         before, after = self.before.signature(module, name), self.after.signature(module, name)

@@ -4,6 +4,7 @@
 """What a checkpoint needs of transformers."""
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from vllm_graft.deps.needs import CONFIG_FILE, Need
 from vllm_graft.deps.releases import PublishedReleases
@@ -18,9 +19,15 @@ _FILES = {"config": CONFIG_FILE, "tokenizer": "tokenizer_config.json"}
 
 
 def needs_of_checkpoint(
-    model: ModelDescription, *, layouts: Sequence[tuple[Layout, SourceTrees]]
+    model: ModelDescription,
+    *,
+    layouts: Sequence[tuple[Layout, SourceTrees]],
+    checks_layer_types: bool,
 ) -> Iterator[Need]:
-    """Give what the model's files ask of transformers, given the layouts that may answer before it does."""
+    """Give what the model's files ask of transformers, given the layouts that may answer before it does.
+
+    Layer types are asked for where vLLM's config class has them checked, or the class is transformers' own.
+    """
     answers = [
         answer_model(layout, trees, architectures=(), model=model, transformers=None).classes
         for layout, trees in layouts
@@ -29,6 +36,7 @@ def needs_of_checkpoint(
         if any(each.known in {"vllm", "remote code"} for each in told):
             continue
         asked = told[0]
+        checks_layer_types = checks_layer_types or asked.role == "config"
         yield Need(
             kind="model type" if asked.role == "config" else "class",
             site=Site(
@@ -36,6 +44,18 @@ def needs_of_checkpoint(
             ),
             name=asked.asked,
         )
+
+    if checks_layer_types:
+        yield from _layer_types(model)
+
+
+def _layer_types(model: ModelDescription) -> Iterator[Need]:
+    for part in model.parts():
+        named = part.get("layer_types")
+        items = cast("list[object]", named) if isinstance(named, list) else []
+        for name in dict.fromkeys(item for item in items if isinstance(item, str)):
+            site = Site(install="donor", path=CONFIG_FILE, line=0)
+            yield Need(kind="layer type", site=site, name=name)
 
 
 def needs_of_architectures(

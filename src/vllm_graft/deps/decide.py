@@ -19,7 +19,7 @@ from vllm_graft.values.plan import DependencyDecision
 
 _SHOWN = 3
 _CONTRACT = frozenset({"call", "config member", "set argument"})
-_CHECKPOINT = frozenset({"model type", "class"})
+_CHECKPOINT = frozenset({"model type", "class", "layer type"})
 
 
 @dataclass(frozen=True, kw_only=True)

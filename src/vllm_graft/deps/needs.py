@@ -16,7 +16,9 @@ from vllm_graft.link.syntax import every_node, parse_source_text
 from vllm_graft.values.finding import Site
 from vllm_graft.values.plan import GraftedModule
 
-NeedKind = Literal["name", "call", "config member", "set argument", "model type", "class"]
+NeedKind = Literal[
+    "name", "call", "config member", "set argument", "model type", "class", "layer type"
+]
 
 PACKAGE = "transformers"
 CONFIG_FILE = "config.json"
@@ -54,6 +56,8 @@ class Need:
                 return f"the model type {self.name}"
             case "class":
                 return f"the class {self.name}"
+            case "layer type":
+                return f"the layer type {self.name}"
 
     def met_by(self, facts: TransformersFacts) -> bool | None:
         """Tell whether one transformers meets it; None where nobody told."""
@@ -71,6 +75,8 @@ class Need:
                 return facts.knows_model_type(self.name)
             case "class":
                 return facts.knows_class(self.name)
+            case "layer type":
+                return facts.allows_layer_type(self.name)
 
     def lack(self, facts: TransformersFacts) -> str:
         """Say what a transformers that does not meet it has instead."""
@@ -83,6 +89,8 @@ class Need:
                 return f"PretrainedConfig has no {self.name}"
             case "model type":
                 return f"AutoConfig does not know {self.name}"
+            case "layer type":
+                return f"it refuses {self.name} in layer_types"
             case _:
                 return f"it has no {self.wanted}"
 

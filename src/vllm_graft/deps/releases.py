@@ -68,6 +68,7 @@ class PublishedReleases:
     """``Class:model_type`` → releases."""
     config_members: Mapping[str, frozenset[str]]
     set_arguments: Mapping[str, frozenset[str]]
+    layer_types: Mapping[str, frozenset[str]]
     signatures: Mapping[str, frozenset[str]]
     """``module:name(parameters)`` → releases."""
     requires: Mapping[str, frozenset[str]]
@@ -184,6 +185,10 @@ class PublishedTransformers:
         """Tell whether a config keyword is joined with a set."""
         return self.version in self.table.set_arguments.get(argument, frozenset())
 
+    def allows_layer_type(self, name: str) -> bool | None:
+        """Tell whether a config class that checks its ``layer_types`` takes one of this name."""
+        return self.version in self.table.layer_types.get(name, frozenset())
+
     def signature(self, module: str, name: str) -> str | None:
         """Give the parameters of a function; None where the table has none of it."""
         for parameters, held in self.table.parameters.get(f"{module}:{name}", ()):
@@ -221,6 +226,7 @@ def parse_releases(table: Mapping[str, object]) -> PublishedReleases:
         architectures=section("architectures"),
         config_members=section("config-members"),
         set_arguments=section("set-arguments"),
+        layer_types=section("layer-types"),
         signatures=section("signatures"),
         requires=section("requires"),
         others={

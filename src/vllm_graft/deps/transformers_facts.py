@@ -3,7 +3,7 @@
 """What one transformers has that vLLM's code may need."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -54,6 +54,10 @@ class TransformersFacts(Protocol):
 
     def wants_set(self, argument: str) -> bool:
         """Tell whether a config keyword is joined with a set, so that a list given for it is refused."""
+        ...
+
+    def allows_layer_type(self, name: str) -> bool | None:
+        """Tell whether a config class that checks its ``layer_types`` takes one of this name."""
         ...
 
     def signature(self, module: str, name: str) -> str | None:
@@ -119,6 +123,28 @@ class ReadTransformers:
                 return frozenset(wanted)
             wanted |= handed
 
+    @cached_property
+    def layer_types(self) -> frozenset[str]:
+        """What ``layer_types`` of a config may hold, old names that it translates included.
+
+        Source: transformers 4.56 ``ALLOWED_LAYER_TYPES``, 5.0 ``ALLOWED_ATTENTION_LAYER_TYPES``, since 5.22
+        ``ALLOWED_ATTN_LAYER_TYPES`` and ``_LEGACY_LAYER_TYPE_REMAP``; all in configuration_utils.py.
+        """
+        found: set[str] = set()
+        for node in self._tree("transformers/configuration_utils.py").body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple(elts=items)) if (
+                    name.startswith("ALLOWED_") and name.endswith("LAYER_TYPES")
+                ):
+                    found.update(_texts(items))
+                case ast.Assign(
+                    targets=[ast.Name(id="_LEGACY_LAYER_TYPE_REMAP")], value=ast.Dict(keys=keys)
+                ):
+                    found.update(_texts(key for key in keys if key is not None))
+                case _:
+                    pass
+        return frozenset(found)
+
     def binds(self, module: str, name: str) -> bool | None:
         """Tell whether ``from module import name`` finds something; None where its text does not tell."""
         return self.library.binds(module, name)
@@ -139,6 +165,10 @@ class ReadTransformers:
         """Tell whether a config keyword is joined with a set."""
         return argument in self.set_arguments
 
+    def allows_layer_type(self, name: str) -> bool | None:
+        """Tell whether a config class that checks its ``layer_types`` takes one of this name."""
+        return name in self.layer_types if self.layer_types else None
+
     def signature(self, module: str, name: str) -> str | None:
         """Give the parameters of a function; None for anything else."""
         found = self.library.definition(module, name)
@@ -158,6 +188,12 @@ class ReadTransformers:
 
     def _auto(self, name: str) -> str | None:
         return self.text.read(f"transformers/models/auto/{name}")
+
+
+def _texts(items: Iterable[ast.expr]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            yield item.value
 
 
 def plain_parameters(node: ast.FunctionDef) -> str:

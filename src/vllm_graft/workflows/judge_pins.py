@@ -12,7 +12,7 @@ from vllm_graft.deps.checkpoint import needs_of_architectures, needs_of_checkpoi
 from vllm_graft.deps.decide import Situation
 from vllm_graft.deps.environment import ModelledEnvironment, model_environment
 from vllm_graft.deps.library import Library
-from vllm_graft.deps.needs import PACKAGE, Need
+from vllm_graft.deps.needs import PACKAGE, Need, needs_of_modules
 from vllm_graft.deps.releases import PublishedReleases, parse_releases
 from vllm_graft.deps.rung import DOUBT, Judgement, judge_pins
 from vllm_graft.deps.transformers_facts import ReadTransformers, TransformersFacts
@@ -110,7 +110,11 @@ def _checkpoint(
             (session.base_layout, SourceTrees(session.base.files)),
             (session.donor_layout, SourceTrees(session.donor.files)),
         )
-        return tuple(needs_of_checkpoint(model, layouts=layouts))
+        return tuple(
+            needs_of_checkpoint(
+                model, layouts=layouts, checks_layer_types=_checks_layer_types(plan, situation)
+            )
+        )
     return tuple(
         needs_of_architectures(
             plan,
@@ -120,6 +124,18 @@ def _checkpoint(
             donor_allows=situation.donors,
         )
     )
+
+
+def _checks_layer_types(plan: GraftPlan, situation: Situation) -> bool:
+    """Whether config classes of vLLM have their layer types checked.
+
+    Source: transformers 5.4 checks those of every class that is derived from its own; before, a class calls
+    ``layer_type_validation`` if it wants that.
+    """
+    checked = [each.has_config_member("validate_layer_type") for each in situation.candidates]
+    calling = {"layer_type_validation", "validate_layer_type"}
+    called = any(need.name in calling for need in needs_of_modules(plan.modules))
+    return called or (bool(checked) and all(checked))
 
 
 def _libraries(base: Install, plan: GraftPlan) -> Iterator[tuple[str, tuple[str, Library]]]:
