@@ -39,4 +39,4 @@ class Finding:
     """What the base has instead."""
     remedy: str
     comparison: str = ""
-    """Name of the entry in the plan's ``comparisons`` that it is about; empty outside a plan."""
+    """Name of the entry in the plan's ``comparisons`` that it is about; empty where it is about no code, as pins are."""
