@@ -112,6 +112,13 @@ def test_a_note_takes_two_or_three_lines_of_the_summary() -> None:
     assert f"compare donor {DONOR}:11 with base {BASE}:14" in told
 
 
+def test_a_note_about_no_definition_says_all_itself() -> None:
+    (finding,) = PLAN.findings
+    alone = replace(finding, severity="note", comparison="")
+    told = render_plan(replace(PLAN, findings=(alone,)), RULES, "text")
+    assert finding.remedy in " ".join(told.split())
+
+
 @pytest.mark.parametrize("asked", [NAME, "Attention.__init__", "__init__"])
 def test_a_definition_is_found_by_its_name_or_the_end_of_it(asked: str) -> None:
     found = explanation_of(PLAN, asked, None)

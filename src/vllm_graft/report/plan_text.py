@@ -122,14 +122,14 @@ def _group(view: PlanView, group: FindingGroup, ink: Ink) -> Iterator[str]:
         yield line.replace(plain, marked, 1)
     shown = len(group.findings) if group.severity == "blocked" else _SHOWN
     for finding in group.findings[:shown]:
-        is_note = group.severity == "note"
-        if is_note:
+        compared = places(view.comparisons.get(finding.comparison))
+        is_short = group.severity == "note" and bool(compared)  # both definitions say the rest
+        if is_short:
             yield from _wrapped(finding.wanted, "    ", ink)
         else:
             yield f"    {ink.mark('blue', str(finding.site))}"
-        compared = places(view.comparisons.get(finding.comparison))
         yield from (f"      {ink.mark('blue', line)}" for line in _paired(compared, finding, ink))
-        if is_note:
+        if is_short:
             continue
         yield from _wrapped(f"wanted {finding.wanted}; found {finding.found}", "      ", ink)
         yield from _wrapped(f"help: {finding.remedy}", "      ", ink)
