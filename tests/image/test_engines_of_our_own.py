@@ -43,10 +43,10 @@ def test_two_engines_get_the_same_image(tmp_path: Path) -> None:
 
 
 def large_plan(bench: Bench) -> Path:
-    """A plan whose layer takes a while to load: 60 MB that do not compress."""
+    """A plan whose layer takes a while to load: 25 MB, and as much once more in the plan, that do not compress."""
     text = "".join(f"# {os.urandom(32).hex()}\n" for _ in range(30_000))
     modules = tuple(
-        module(f"vllm/model_executor/models/large{number}.py", text) for number in range(30)
+        module(f"vllm/model_executor/models/large{number}.py", text) for number in range(12)
     )
     plan = bench.plan("docker:vllm-node")
     place = bench.folder / "large.json"

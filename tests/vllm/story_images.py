@@ -108,6 +108,22 @@ def node_image(
     )
 
 
+def load_large(docker: Docker, tag: str, scratch: Path) -> None:
+    """Load the base with all that vLLM requires in its site directory, about 3 GB; made on disk, not in memory."""
+    base = docker.load(node_image())
+    runtime = environments.run(
+        [
+            environments.runtime().python,
+            "-c",
+            "import sysconfig; print(sysconfig.get_path('purelib'))",
+        ]
+    ).strip()
+    pack(Path(runtime), scratch / "runtime.tar", "--owner=0", "--group=0")
+    (scratch / "Dockerfile").write_text(f"FROM {base}\nADD runtime.tar /{SITE}/\n")
+    docker.run("build", "--network", "none", "--tag", tag, str(scratch))
+    (scratch / "runtime.tar").unlink()
+
+
 def community_image(version: str = "0.17.1") -> Image:
     """Give the donor: its own entrypoint, no Ray. It is never run, so that it holds no system."""
     with tempfile.TemporaryDirectory(dir=environments.cache_folder()) as scratch:
@@ -138,7 +154,13 @@ def install_vllm(version: str, site: Path) -> None:
 
 
 def unpack(requirement: str, site: Path) -> None:
-    """Put a wheel where pip puts it; it is fetched once."""
+    """Put a wheel where pip puts it."""
+    with zipfile.ZipFile(wheel(requirement)) as archive:
+        archive.extractall(site)
+
+
+def wheel(requirement: str) -> Path:
+    """Fetch a wheel once."""
     folder = environments.cache_folder() / "images" / "wheels"
     name = requirement.partition("==")[0]
     found = sorted(folder.glob(f"{name}-{requirement.partition('==')[2]}-*.whl"))
@@ -147,9 +169,8 @@ def unpack(requirement: str, site: Path) -> None:
         argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
         argv += ["--only-binary=:all:", "--python-version", "3.11", requirement]
         environments.run(argv)
-        found = sorted(folder.glob(f"{name}-*.whl"))
-    with zipfile.ZipFile(found[-1]) as archive:
-        archive.extractall(site)
+        found = sorted(folder.glob(f"{name}-{requirement.partition('==')[2]}-*.whl"))
+    return found[-1]
 
 
 def compile_unchecked(root: Path) -> None:
