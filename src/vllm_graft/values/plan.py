@@ -113,6 +113,8 @@ class DependencyDecision:
     wanted: str
     """Specifier of the donor or the module that is imported."""
     reason: str
+    proposed: str = ""
+    """Requirement that would do, such as ``transformers==5.4.0``; empty where nothing has to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
