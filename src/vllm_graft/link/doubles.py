@@ -24,32 +24,31 @@ _IDENTITY = (ast.Is, ast.IsNot, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 class Doubles:
     """Sees to it that what grafted code asks for is what it will be handed."""
 
-    def __init__(self, linked: Linked) -> None:
-        """Look at one round's units."""
-        self._linked = linked
-        self._decisions = linked.decisions
-        self._pair = linked.decisions.pair
+    def __init__(self, decisions: Decisions) -> None:
+        """Look at the code of one graft."""
+        self._decisions = decisions
+        self._pair = decisions.pair
         self._places: dict[str, tuple[tuple[Span, bool], ...]] = {}
 
-    def settle(self) -> bool:
+    def settle(self, linked: Linked) -> bool:
         """Decline what the base makes, rewrite what can be asked for otherwise; tell if any was declined."""
-        made = _made_by_the_base(self._decisions, self._linked)
+        made = _made_by_the_base(self._decisions, linked)
         declined = False
-        for unit, use, is_exact in self._asked():
+        for unit, use, is_exact in self._asked(linked):
             target = use.target
             counterpart = self._decisions.counterpart(target)
-            if counterpart is None or target.definition.kind != "class":
+            if counterpart is None:
                 continue
             if target.dotted in self._decisions.derived:
-                self._ask_for_the_base_class(unit, use, is_exact=is_exact)
+                self._ask_for_the_base_class(linked, unit, use, is_exact=is_exact)
             elif not self._decisions.is_grafted(target):
                 continue
             elif target.dotted in self._decisions.extracted:
-                self._report(unit, use, "the engine's own are of the base's class", "review")
+                _report(linked, unit, use, "the engine's own are of the base's class", "review")
             elif (maker := made.get(counterpart.dotted)) is None:
                 continue
             elif target.dotted in self._decisions.required:
-                self._report(unit, use, f"{maker} of the base makes the base's", "blocked")
+                _report(linked, unit, use, f"{maker} of the base makes the base's", "blocked")
             elif target.dotted not in self._decisions.declined:
                 self._decisions.declined[target.dotted] = (
                     f"{maker} is the base's own, and makes the base's {target.name};"
@@ -58,15 +57,16 @@ class Doubles:
                 declined = True
         return declined
 
-    def _asked(self) -> Iterator[tuple[Unit, NameUse, bool]]:
+    def _asked(self, linked: Linked) -> Iterator[tuple[Unit, NameUse, bool]]:
         """Uses of a class by which grafted code asks what an object is, and whether for exactly that class."""
-        for unit in sorted(self._linked.units):
-            if not unit.name:
+        for unit in sorted(linked.units):
+            places = self._asking_places(unit.module) if unit.name else ()
+            if not places:
                 continue
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
-                if not isinstance(use, NameUse):
+                if not isinstance(use, NameUse) or use.target.definition.kind != "class":
                     continue
-                for place, is_exact in self._asking_places(unit.module):
+                for place, is_exact in places:
                     if use.span in place:
                         yield unit, use, is_exact
                         break
@@ -76,32 +76,21 @@ class Doubles:
             self._places[module] = tuple(asking_places(self._pair.donor.tree(module)))
         return self._places[module]
 
-    def _ask_for_the_base_class(self, unit: Unit, use: NameUse, *, is_exact: bool) -> None:
+    def _ask_for_the_base_class(
+        self, linked: Linked, unit: Unit, use: NameUse, *, is_exact: bool
+    ) -> None:
         """Ask for the class that was derived from: the base's own instances and the derived are of it."""
         if is_exact:
-            self._report(unit, use, "it is derived here, and the base makes the base's", "review")
+            _report(
+                linked, unit, use, "it is derived here, and the base makes the base's", "review"
+            )
             return
-        self._linked.rewrites.append(
+        linked.rewrites.append(
             Rewrite(
                 module=unit.module,
                 span=use.span,
                 text=f"{use.written}.__base__",
                 note=f"asks for the base's {use.target.name}, of which the derived one is too",
-            )
-        )
-
-    def _report(self, unit: Unit, use: NameUse, found: str, severity: str) -> None:
-        self._linked.breaches.append(
-            Breach(
-                code="G221",
-                severity="blocked" if severity == "blocked" else "review",
-                module=unit.module,
-                line=use.span.line,
-                wanted=f"an object of {use.target.dotted}, the donor's version",
-                found=found,
-                remedy="see where the objects come from that are asked here",
-                unit=unit.dotted,
-                about=use.target.dotted,
             )
         )
 
@@ -183,6 +172,22 @@ def _annotations(node: ast.AST) -> Iterator[ast.expr]:
             yield given
         case _:
             pass
+
+
+def _report(linked: Linked, unit: Unit, use: NameUse, found: str, severity: str) -> None:
+    linked.breaches.append(
+        Breach(
+            code="G221",
+            severity="blocked" if severity == "blocked" else "review",
+            module=unit.module,
+            line=use.span.line,
+            wanted=f"an object of {use.target.dotted}, the donor's version",
+            found=found,
+            remedy="see where the objects come from that are asked here",
+            unit=unit.dotted,
+            about=use.target.dotted,
+        )
+    )
 
 
 def asking_places(tree: ast.AST) -> Iterator[tuple[Span, bool]]:

@@ -31,13 +31,14 @@ class Linker:
             self._decisions.required.add(f"{root.module}.{root.name}")
         self._start()
         linked = Linked(self._decisions)
+        doubles = Doubles(self._decisions)
         for _ in range(_MAX_ROUNDS):
             self._decisions.changed = False
             constructed = linked.constructed
             linked = Linked(self._decisions, constructed=constructed)
             self._walk(linked)
             Checker(linked).check()
-            if self._decline(linked) or Doubles(linked).settle():
+            if self._decline(linked) or doubles.settle(linked):
                 self._start()
                 linked = Linked(self._decisions)
             elif not self._decisions.changed and linked.constructed == constructed:

@@ -3,12 +3,14 @@
 """Hooks that the donor's engine calls only in modes that the base does not have."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vllm_graft.link.contract import literal_default
 from vllm_graft.link.index import Found
 from vllm_graft.link.pair import Pair
+from vllm_graft.link.symbols import start_line
 from vllm_graft.link.syntax import children
 
 _MAX_DEPTH = 3
@@ -46,14 +48,25 @@ def switch_of(pair: Pair, name: str, depth: int = 0) -> str | None:
 
 def _calls(pair: Pair, name: str) -> Iterator[_Call]:
     donor = pair.donor
-    for path in donor.files.containing(f"{name}".encode()):
+    for path in donor.files.containing(name.encode()):
         module = donor.module_at(path)
-        if pair.room_of(module) == "engine":
-            yield from _calls_in(donor.tree(module), name, "", ())
+        lines = _lines_with(donor.source(module), name) if pair.room_of(module) == "engine" else ()
+        if lines:
+            yield from _calls_in(donor.tree(module), name, lines, "", ())
+
+
+def _lines_with(source: bytes, name: str) -> tuple[int, ...]:
+    """Lines that hold a name as a word of its own."""
+    found = re.finditer(rb"\b" + re.escape(name.encode()) + rb"\b", source)
+    return tuple(dict.fromkeys(source.count(b"\n", 0, match.start()) + 1 for match in found))
 
 
 def _calls_in(
-    node: ast.AST, name: str, function: str, tests: tuple[ast.expr, ...]
+    node: ast.AST,
+    name: str,
+    lines: tuple[int, ...],
+    function: str,
+    tests: tuple[ast.expr, ...],
 ) -> Iterator[_Call]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         function, tests = node.name, ()
@@ -64,9 +77,17 @@ def _calls_in(
     if is_mention or (isinstance(node, ast.Constant) and node.value == name):
         yield _Call(function, tests)
     for child in children(node):
+        if isinstance(child, ast.stmt) and not any(line in _lines_of(child) for line in lines):
+            continue
         holds = isinstance(node, ast.If) and child in node.body
         inner = (*tests, node.test) if holds and isinstance(node, ast.If) else tests
-        yield from _calls_in(child, name, function, inner)
+        yield from _calls_in(child, name, lines, function, inner)
+
+
+def _lines_of(node: ast.stmt) -> range:
+    is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    first = start_line(node) if is_definition else node.lineno
+    return range(first, (node.end_lineno or first) + 1)
 
 
 def _off(pair: Pair, test: ast.expr) -> str | None:

@@ -14,36 +14,35 @@ from vllm_graft.values.finding import Finding, Site
 
 # What is compared with a string, or looked for in several.
 _COMPARED = re.compile(rb"[=!]=\s*([\"'])(\w[\w.-]{3,})\1|\bin\s*[(\[{]([^)\]}]*)[)\]}]")
+_WORD = re.compile(r"\w[\w.-]{3,}", re.ASCII)
 _QUOTED = re.compile(rb"[\"'](\w[\w.-]{3,})[\"']")
 
 
 class ComparedWords:
-    """The words that one install's engine compares something with: word → where, each file read once."""
+    """The words that one install's engine compares something with, each looked for when it is asked for."""
 
     def __init__(self, index: Index, is_engine: Callable[[str], bool]) -> None:
-        """Read the engine's modules of an install when first asked."""
+        """Look into the engine's modules of an install."""
         self._index = index
         self._is_engine = is_engine
-        self._sites: dict[str, Site] | None = None
+        self._sites: dict[str, Site | None] = {}
 
     def site(self, word: str) -> Site | None:
         """Give the first place that compares something with a word."""
-        if self._sites is None:
-            self._sites = {}
-            for path, line, found in self._read():
-                self._sites.setdefault(found, Site(install="donor", path=path, line=line))
-        return self._sites.get(word)
+        if word not in self._sites:
+            self._sites[word] = next(self._find(word), None)
+        return self._sites[word]
 
-    def _read(self) -> Iterator[tuple[str, int, str]]:
-        files = self._index.files
-        for path in sorted(files.paths()):
+    def _find(self, word: str) -> Iterator[Site]:
+        wanted = word.encode()
+        for path in self._index.files.containing(wanted):
             if not path.endswith(".py") or not self._is_engine(self._index.module_at(path)):
                 continue
-            text = files.read(path)
+            text = self._index.files.read(path)
             for match in _COMPARED.finditer(text):
-                line = text.count(b"\n", 0, match.start()) + 1
-                words = [match[2]] if match[2] else _QUOTED.findall(match[3])
-                yield from ((path, line, word.decode()) for word in words)
+                if wanted in ((match[2],) if match[2] else _QUOTED.findall(match[3])):
+                    line = text.count(b"\n", 0, match.start()) + 1
+                    yield Site(install="donor", path=path, line=line)
 
 
 def check_words(
@@ -59,10 +58,13 @@ def check_words(
     for module in sorted(decisions.taken):
         path = decisions.donor.path_of(module) or module
         for line, word in _spelled(decisions.donor.tree(module)):
-            site = None if word in told else compared.site(word)
-            if site is None or decisions.donor.module_at(site.path) in decisions.taken:
+            if word in told or _WORD.fullmatch(word) is None:
                 continue
+            # Nearly every word is one of the base's too, and that is found out faster.
             if files.mention(f'"{word}"'.encode()) or files.mention(f"'{word}'".encode()):
+                continue
+            site = compared.site(word)
+            if site is None or decisions.donor.module_at(site.path) in decisions.taken:
                 continue
             told.add(word)
             yield Finding(
