@@ -47,4 +47,10 @@ class Callable:
             *(f.module for f in self._decisions.extracted.values()),
             *(f.module for d in self._decisions.derived.values() for f in d.members.values()),
         }
-        return any(mentions.by(module).get(member, set()) - {member} for module in modules)
+        spelled = member.encode()
+        return any(
+            mentions.by(module).get(member, set()) - {member}
+            for module in modules
+            # Its own definition is one: most names stand nowhere else, and no tree need be walked.
+            if self._donor.source(module).count(spelled) > (module == found.module)
+        )
