@@ -3,6 +3,7 @@
 # graft looks at or changes is in the images.
 """Images shaped like those of the story."""
 
+import json
 import os
 import re
 import shutil
@@ -12,8 +13,10 @@ import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import environments
+import pytest
 
 from engines import Docker
 from imaging import Image
@@ -233,3 +236,45 @@ def run_inside(
         for name, value in told.items():
             argv += ["--env", f"{name}={value}"]
     return docker.run(*argv, tag, *words)
+
+
+def ask_image(docker: Docker, tag: str, script: str, request: Any) -> Any:
+    """Ask the vLLM of an image, in a container of it, through its own interpreter; gives the answer."""
+    models = environments.cache_folder() / "models"
+    with tempfile.TemporaryDirectory(prefix="vllm-graft-") as scratch:
+        (Path(scratch) / "request.json").write_text(json.dumps(request))
+        mounts = {
+            scratch: "/scratch",
+            str(Path(__file__).parent): "/tests:ro",
+            str(models): f"{models}:ro",
+        }
+        words = (
+            "python3",
+            "-P",
+            f"/tests/{script}",
+            "/scratch/request.json",
+            "/scratch/answer.json",
+        )
+        said = run_inside(docker, tag, *words, mounts=mounts, runtime=True)
+        answer = Path(scratch) / "answer.json"
+        assert answer.exists(), said
+        return json.loads(answer.read_text())
+
+
+def graft(*words: str) -> str:
+    """Run the program; gives what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vllm_graft", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def node_image_or_skip(version: str = "0.14.1", **more: Any) -> Image:
+    """Give the base; a machine that cannot make it skips, unless all is required."""
+    try:
+        return node_image(version, **more)
+    except environments.NotRunnableHereError as error:
+        if os.environ.get("VLLM_GRAFT_REQUIRE_ALL") == "1":
+            raise
+        pytest.skip(f"no base image on this machine: {error}")

@@ -1,11 +1,7 @@
 # The story, image to image: the owner's image that is too old, the community's that knows the model, and what comes out.
 import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import environments
@@ -40,30 +36,22 @@ def docker() -> Iterator[Docker]:
 @pytest.fixture(scope="module")
 def made(docker: Docker, tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("story")
-    base = docker.load(story_images.node_image())
+    base = docker.load(story_images.node_image_or_skip())
     donor = docker.load(story_images.community_image())
     grafted = docker.name()
     plan = folder / "plan.json"
-    graft(
+    story_images.graft(
         *("plan", "--base", f"docker:{base}", "--donor", f"docker:{donor}", "-o", str(plan)),
         *("--feature", "mtp", "--feature", "reasoning-parser=qwen3"),
         *(word for name in story.MAIN_CLASSES for word in ("--arch", name)),
     )
-    receipt = json.loads(graft("--format", "json", "build", str(plan), "-t", grafted))
+    receipt = json.loads(story_images.graft("--format", "json", "build", str(plan), "-t", grafted))
     told = json.loads(plan.read_text())
     planned = graft_trees.Planned(status=0, said="", file=plan, content=told)
     parser = graft_trees.parser_name(planned, "qwen3")
     return Made(
         docker=docker, base=base, grafted=grafted, plan=told, receipt=receipt, parser=parser
     )
-
-
-def graft(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "vllm_graft", *words], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def inspected(docker: Docker, tag: str) -> Mapping[str, Any]:
@@ -104,22 +92,7 @@ def test_the_graft_is_installed_as_a_distribution(made: Made) -> None:
 
 
 def inside(made: Made, tag: str, request: Mapping[str, Any]) -> Any:
-    """Ask the vLLM of an image, in a container of it, through its own interpreter."""
-    models = environments.cache_folder() / "models"
-    with tempfile.TemporaryDirectory(prefix="vllm-graft-") as scratch:
-        (Path(scratch) / "request.json").write_text(json.dumps(request))
-        mounts = {
-            scratch: "/scratch",
-            str(Path(__file__).parent): "/tests:ro",
-            str(models): f"{models}:ro",
-        }
-        script = ("python3", "-P", "/tests/inside_load.py", "/scratch/request.json")
-        said = story_images.run_inside(
-            made.docker, tag, *script, "/scratch/answer.json", mounts=mounts, runtime=True
-        )
-        answer = Path(scratch) / "answer.json"
-        assert answer.exists(), said
-        return json.loads(answer.read_text())
+    return story_images.ask_image(made.docker, tag, "inside_load.py", request)
 
 
 def question(cases: Sequence[str], parsers: Sequence[str] = ()) -> Mapping[str, Any]:
