@@ -7,7 +7,16 @@ from vllm_graft.link.breach import Breach
 from vllm_graft.link.index import Found
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.plain import is_plain
-from vllm_graft.link.resolution import Decision, Derivation, Taken, version_suffix
+from vllm_graft.link.resolution import (
+    Decision,
+    Derivation,
+    Taken,
+    as_any,
+    listed,
+    unneeded,
+    version_suffix,
+    whereabouts,
+)
 from vllm_graft.link.vllm import Room
 from vllm_graft.values.plan import ResolutionKind
 
@@ -178,7 +187,7 @@ class Decisions:
         if found.module in self.taken and not self.prefers_base(found):
             taken = self.taken[found.module]
             if self.is_settled and self._is_cut(taken, found):
-                return _unneeded(found)
+                return unneeded(found)
             if found.definition.kind != "submodule" and found.name not in taken.roots:
                 taken.roots.add(found.name)
                 self.changed = True
@@ -323,18 +332,18 @@ class Decisions:
                 return self._grafted(
                     found,
                     f"model code comes from the donor; it differs from the base's in"
-                    f" {_listed(different)}",
+                    f" {listed(different)}",
                 )
             return Decision(
                 kind="moved" if moved else "identical",
                 module=counterpart.module,
                 name=name,
-                reason=_whereabouts(found, counterpart),
+                reason=whereabouts(found, counterpart),
                 base=counterpart,
             )
         same = self.pair.comparison.same(found, counterpart)
         kind: ResolutionKind = "moved" if moved else ("identical" if same else "changed")
-        reason = _whereabouts(found, counterpart)
+        reason = whereabouts(found, counterpart)
         if not same:
             reason = f"{reason}; another body" if reason else "same name, another body"
         return Decision(
@@ -343,7 +352,7 @@ class Decisions:
 
     def _grafted(self, found: Found, why: str) -> Decision:
         if self.is_settled:
-            return _unneeded(found)
+            return unneeded(found)
         taken = self.take(
             found.module, why, "" if found.definition.kind == "submodule" else found.name
         )
@@ -365,7 +374,7 @@ class Decisions:
             and found.dotted not in self.valued
             and found.definition.kind != "submodule"
         ):
-            self._named[found.dotted] = _any(decision)
+            self._named[found.dotted] = as_any(decision)
             return self._named[found.dotted]
         return decision
 
@@ -398,30 +407,3 @@ class Decisions:
         if obstacle is not None:
             return Decision(kind="blocked", module="", name=found.name, reason=f"{why}; {obstacle}")
         return Decision(kind="extracted", module=self.family, name=self.name_of(found), reason=why)
-
-
-def _whereabouts(found: Found, counterpart: Found) -> str:
-    """Say where the base has a definition, if not where the donor has it."""
-    if counterpart.module != found.module:
-        return f"the base has it in {counterpart.module}"
-    return "" if counterpart.name == found.name else f"the base calls it {counterpart.name}"
-
-
-def _any(blocked: Decision) -> Decision:
-    """Let ``typing.Any`` stand for what is only named in annotations: no annotation is a contract."""
-    reason = f"only annotations name it; {blocked.reason}"
-    return Decision(kind="adapted", module="typing", name="Any", reason=reason)
-
-
-def _unneeded(found: Found) -> Decision:
-    return Decision(
-        kind="blocked",
-        module="",
-        name=found.name,
-        reason="only code that runs on other platforms asks for it",
-    )
-
-
-def _listed(names: tuple[str, ...], most: int = 3) -> str:
-    shown = ", ".join(n.removeprefix("vllm.model_executor.models.") for n in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vllm_graft.errors import SourceError
+from vllm_graft.link.absent import refuse_absent
 from vllm_graft.link.decide import SERVES_THE_ENGINE, Decisions
 from vllm_graft.link.doubles import check_classes_of_the_engine
 from vllm_graft.link.edits import EditRequest, plan_edits
@@ -23,7 +24,7 @@ from vllm_graft.link.outside import check_exact_types, check_native
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.resolution import version_suffix
-from vllm_graft.link.roots import RootPart, Roots, find_roots, refuse_absent
+from vllm_graft.link.roots import RootPart, Roots, find_roots
 from vllm_graft.link.side_by_side import Comparisons
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.link.vllm import REGISTRY_PATH, room_of

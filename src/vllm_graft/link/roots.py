@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from vllm_graft.errors import RequestError, SourceError
+from vllm_graft.errors import RequestError
 from vllm_graft.link.drafts import DraftRule, draft_rules, fired_rules, target_words
 from vllm_graft.link.syntax import every_statement
 from vllm_graft.link.tables import SourceTrees, absolute_module, package_of, path_of
@@ -158,44 +158,6 @@ def _model(layout: Layout, architecture: str, why: str) -> RootModel:
             else "Use a donor that has it; `vllm-graft inspect DONOR --format json` lists what it has."
         )
     raise RequestError(message, remedy=remedy, code="E201")
-
-
-def refuse_absent(trees: SourceTrees, model: RootModel) -> None:
-    """Refuse a registry entry that leads nowhere: with no code to follow, every check would pass.
-
-    Raises:
-        SourceError: E306.
-    """
-    path = path_of(model.module, trees.files)
-    tree = trees.tree(path) if path is not None else None
-    if tree is not None and _binds(tree, model.class_name):
-        return
-    lacks = f"{path} has no {model.class_name}" if path else f"it has no module {model.module}"
-    message = f"the donor registers {model.architecture} as {model.class_name}, but {lacks}"
-    remedy = "Fetch or copy the donor again: it is not whole, or was patched by hand."
-    raise SourceError(message, remedy=remedy, code="E306")
-
-
-def _binds(tree: ast.Module, name: str) -> bool:
-    """Whether the module itself gives this name; one with ``__getattr__`` or a star may give any."""
-    pending: list[ast.stmt] = list(tree.body)
-    for node in pending:
-        match node:
-            case ast.ClassDef(name=found) | ast.FunctionDef(name=found):
-                if found in (name, "__getattr__"):
-                    return True
-            case ast.ImportFrom(names=names):
-                if any((alias.asname or alias.name) in (name, "*") for alias in names):
-                    return True
-            case ast.Assign(targets=targets):
-                if any(isinstance(each, ast.Name) and each.id == name for each in targets):
-                    return True
-            case ast.If(body=inner, orelse=other) | ast.Try(body=inner, orelse=other):
-                handlers = node.handlers if isinstance(node, ast.Try) else []
-                pending += [*inner, *other, *(line for each in handlers for line in each.body)]
-            case _:
-                pass
-    return False
 
 
 def _root(entry: ModelEntry, why: str) -> RootModel:
