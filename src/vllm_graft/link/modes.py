@@ -14,6 +14,7 @@ from vllm_graft.link.symbols import start_line
 from vllm_graft.link.syntax import children
 
 _MAX_DEPTH = 3
+_MOST_FILES = 60
 _SETTINGS = "vllm.config"
 
 
@@ -27,23 +28,29 @@ class _Call:
     """Conditions that hold there, in that function."""
 
 
-def switch_of(pair: Pair, name: str, depth: int = 0) -> str | None:
+def switch_of(pair: Pair, name: str) -> str | None:
     """Give the setting without which the donor's engine never calls a method; None where it may be called.
 
     The base knows no setting of that name, and the donor's default switches it off.
     """
-    calls = list(_calls(pair, name))
-    if not calls or depth > _MAX_DEPTH:
+    if name not in pair.switches:
+        pair.switches[name] = _switch_of(pair, name, 0)
+    return pair.switches[name]
+
+
+def _switch_of(pair: Pair, name: str, depth: int) -> str | None:
+    # What half the engine mentions has no switch, and all of that would have to be read.
+    if depth > _MAX_DEPTH or len(pair.donor.files.containing(name.encode())) > _MOST_FILES:
         return None
     switches: set[str] = set()
-    for call in calls:
+    for call in _calls(pair, name):
         switch = next((s for test in call.tests if (s := _off(pair, test)) is not None), None)
         if switch is None and call.function:
-            switch = switch_of(pair, call.function, depth + 1)
+            switch = _switch_of(pair, call.function, depth + 1)
         if switch is None:
             return None
         switches.add(switch)
-    return min(switches)
+    return min(switches, default=None)
 
 
 def _calls(pair: Pair, name: str) -> Iterator[_Call]:

@@ -35,6 +35,8 @@ class Pair:
         self.obstacles = Obstacles(donor, base)
         self.base_callers = Callers(base, room_of)
         self.mentions = Mentions(donor, base)
+        self.switches: dict[str, str | None] = {}
+        """Methods that were asked about → see modes.py."""
         self._inference = Inference(donor)
         self._uses: dict[str, ModuleUses] = {}
         self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}
