@@ -125,8 +125,10 @@ def check_classes_of_the_engine(linked: Linked) -> Iterator[Finding]:
 
 def _line_of(pair: Pair, module: str, wanted: Found) -> int | None:
     """First line of a base module that names a class for more than an annotation or an import."""
+    if module == wanted.module or not _may_import(pair.base.source(module), wanted.module):
+        return None
     summary = pair.base.summary(module)
-    if summary is None or module == wanted.module:
+    if summary is None:
         return None
     nodes = tuple(every_node(pair.base.tree(module)))
     annotations = {
@@ -152,6 +154,13 @@ def _line_of(pair: Pair, module: str, wanted: Found) -> int | None:
             case _:
                 pass
     return None
+
+
+def _may_import(source: bytes, module: str) -> bool:
+    """Tell whether a text spells a module or a package of models above it: most need not be parsed."""
+    _, _, below = module.partition(".models.")
+    parts = below.split(".") if below else module.split(".")[-2:]
+    return any(part.encode() in source for part in parts)
 
 
 def _imports(index: Index, summary: ModuleSummary, node: ast.ImportFrom, wanted: Found) -> bool:

@@ -12,37 +12,50 @@ from vllm_graft.link.linked import Linked
 from vllm_graft.link.syntax import every_node
 from vllm_graft.values.finding import Finding, Site
 
-# What is compared with a string, or looked for in several.
-_COMPARED = re.compile(rb"[=!]=\s*([\"'])(\w[\w.-]{3,})\1|\bin\s*[(\[{]([^)\]}]*)[)\]}]")
-_WORD = re.compile(r"\w[\w.-]{3,}", re.ASCII)
+# What is compared with a string, or looked for in several. Each begins with letters of its own, by which the engine of
+# regular expressions goes through a release in a tenth of the time.
+_COMPARED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"==\s*([\"'])(?P<word>\w[\w.-]{3,})\1",
+        rb"!=\s*([\"'])(?P<word>\w[\w.-]{3,})\1",
+        rb" in\s*[(\[{](?P<words>[^)\]}]*)[)\]}]",
+    )
+)
 _QUOTED = re.compile(rb"[\"'](\w[\w.-]{3,})[\"']")
 
 
 class ComparedWords:
-    """The words that one install's engine compares something with, each looked for when it is asked for."""
+    """The words that one install's engine compares something with: word → where, each file read once."""
 
     def __init__(self, index: Index, is_engine: Callable[[str], bool]) -> None:
-        """Look into the engine's modules of an install."""
+        """Read the engine's modules of an install when first asked."""
         self._index = index
         self._is_engine = is_engine
-        self._sites: dict[str, Site | None] = {}
+        self._sites: dict[str, Site] | None = None
 
     def site(self, word: str) -> Site | None:
         """Give the first place that compares something with a word."""
-        if word not in self._sites:
-            self._sites[word] = next(self._find(word), None)
-        return self._sites[word]
+        if self._sites is None:
+            self._sites = {}
+            for path, line, found in self._read():
+                self._sites.setdefault(found, Site(install="donor", path=path, line=line))
+        return self._sites.get(word)
 
-    def _find(self, word: str) -> Iterator[Site]:
-        wanted = word.encode()
-        for path in self._index.files.containing(wanted):
+    def _read(self) -> Iterator[tuple[str, int, str]]:
+        files = self._index.files
+        for path in sorted(files.paths()):
             if not path.endswith(".py") or not self._is_engine(self._index.module_at(path)):
                 continue
-            text = self._index.files.read(path)
-            for match in _COMPARED.finditer(text):
-                if wanted in ((match[2],) if match[2] else _QUOTED.findall(match[3])):
-                    line = text.count(b"\n", 0, match.start()) + 1
-                    yield Site(install="donor", path=path, line=line)
+            text = files.read(path)
+            for match in sorted(
+                (match for pattern in _COMPARED for match in pattern.finditer(text)),
+                key=re.Match[bytes].start,
+            ):
+                line = text.count(b"\n", 0, match.start()) + 1
+                parts = match.groupdict()
+                words = [parts["word"]] if "word" in parts else _QUOTED.findall(parts["words"])
+                yield from ((path, line, word.decode()) for word in words)
 
 
 def check_words(
@@ -58,13 +71,10 @@ def check_words(
     for module in sorted(decisions.taken):
         path = decisions.donor.path_of(module) or module
         for line, word in _spelled(decisions.donor.tree(module)):
-            if word in told or _WORD.fullmatch(word) is None:
-                continue
-            # Nearly every word is one of the base's too, and that is found out faster.
-            if files.mention(f'"{word}"'.encode()) or files.mention(f"'{word}'".encode()):
-                continue
-            site = compared.site(word)
+            site = None if word in told else compared.site(word)
             if site is None or decisions.donor.module_at(site.path) in decisions.taken:
+                continue
+            if files.mention(f'"{word}"'.encode()) or files.mention(f"'{word}'".encode()):
                 continue
             told.add(word)
             yield Finding(
