@@ -56,8 +56,10 @@ class Docker:
         return image.name
 
     def containers(self) -> Sequence[str]:
-        found = self.run("ps", "--all", "--quiet", "--filter", "label=vllm-graft.role")
-        return found.split()
+        """Give the containers of this test's images that the program made; others may be at work beside."""
+        label = ("--filter", "label=vllm-graft.role", "--format", "{{.Image}} {{.ID}}")
+        found = [line.split() for line in self.run("ps", "--all", *label).splitlines()]
+        return [container for image, container in found if image in self.tags]
 
     def clean(self) -> None:
         for tag in self.tags:

@@ -16,6 +16,8 @@ else:
     from backports import zstd
 
 PIECE = 1 << 20
+STEP = 1 << 16
+"""Of tarfile's streams: for each header it copies what is left of a step, so that a larger one is slower."""
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -11,7 +11,7 @@ from typing import cast
 
 from vllm_graft.errors import SourceError
 from vllm_graft.image.entries import ScannedLayer
-from vllm_graft.run.compression import BROKEN, PIECE, buffered, decompressed
+from vllm_graft.run.compression import BROKEN, STEP, buffered, decompressed
 from vllm_graft.run.layers import damaged, scan_layer
 from vllm_graft.values.digest import Digest
 
@@ -58,7 +58,7 @@ def _read_archive(
             tarfile.open(
                 fileobj=decompressed(buffered(raw)),
                 mode="r|",
-                bufsize=PIECE,
+                bufsize=STEP,
             ) as archive,
         ):
             while (member := archive.next()) is not None:

@@ -19,6 +19,7 @@ from vllm_graft.install.native import Binary, read_binary
 from vllm_graft.run.compression import (
     BROKEN,
     PIECE,
+    STEP,
     DigestingReader,
     Readable,
     buffered,
@@ -73,7 +74,7 @@ def scan_archive(
     found: list[LayerEntry] = []
     held: dict[str, tuple[bytes | None, Binary | None]] = {}
     missing: set[str] = set()
-    with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|", bufsize=PIECE) as archive:
+    with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|", bufsize=STEP) as archive:
         while len(found) != most and (member := archive.next()) is not None:
             vars(archive)["members"] = []  # it would keep them all
             if below:

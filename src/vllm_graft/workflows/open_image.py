@@ -268,6 +268,8 @@ def _is_import_place(root: str) -> bool:
 def _copies(tree: ImageTree, found: Iterable[Interpreter]) -> dict[str, tuple[Copy, Interpreter]]:
     copies: dict[str, tuple[Copy, Interpreter]] = {}
     for interpreter in found:
+        for site in interpreter.sites:
+            tree.fetch(site)  # all of it is asked for; an engine gives a folder as quickly as a file
         for copy in find_copies(tree, interpreter.sites):
             copies.setdefault(copy.root, (copy, interpreter))
     return copies
