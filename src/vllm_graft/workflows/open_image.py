@@ -269,7 +269,8 @@ def _copies(tree: ImageTree, found: Iterable[Interpreter]) -> dict[str, tuple[Co
     copies: dict[str, tuple[Copy, Interpreter]] = {}
     for interpreter in found:
         for site in interpreter.sites:
-            tree.fetch(site)  # all of it is asked for; an engine gives a folder as quickly as a file
+            # All of it is asked for in any case, and an engine gives a folder as quickly as a file.
+            tree.fetch(site)
         for copy in find_copies(tree, interpreter.sites):
             copies.setdefault(copy.root, (copy, interpreter))
     return copies
