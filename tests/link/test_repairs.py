@@ -48,6 +48,13 @@ def hooked(
     }
 
 
+REFUSING = (
+    "class Herd:\n    def __init__(self, size=1, kind='a'):\n        self.kind = kind\n"
+    "        if kind != 'a':\n            raise ValueError('none but a')\n\n\n"
+    "class Small(Herd):\n    def __init__(self, **kwargs):\n        super().__init__(**kwargs)\n"
+)
+TAKING = REFUSING.replace("raise ValueError('none but a')", "pass")
+OTHER = REFUSING.replace("Herd", "Other").replace("Small", "Tiny").join(["\n\n", ""])
 A_HERD = a_model(LIBRARY + "IsHerd", "return 3", bases="(IsHerd)") + (
     "\n    def herd_size(self):\n        return 3\n"
 )
@@ -419,6 +426,40 @@ ROWS = [
         model=a_model(LIBRARY + "rope", "return 2 if rope(1) == 'braided' else 1"),
         donor="def rope(kind):\n    return 1 if kind == 'braided' else 2\n",
         base="def rope(kind):\n    return 2\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    # ── G224: values that the base refuses ────────────────────────────────────────────────────────
+    *(
+        Row(
+            name=f"values that only the base refuses are told, {how}",
+            model=model,
+            donor=TAKING,
+            base=REFUSING,
+            codes={"G224 review"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, model in (
+            ("by name", a_model(LIBRARY + "Herd", "kind = 'a'", "return Herd(kind=kind).kind")),
+            (
+                "through an alias",
+                a_model(LIBRARY + "Herd as Many", "kind = 'a'", "return Many(kind=kind).kind"),
+            ),
+            (
+                "through a subclass of the engine's",
+                a_model(LIBRARY + "Small", "kind = 'a'", "return Small(kind=kind).kind"),
+            ),
+        )
+    ),
+    Row(
+        name="values that are written out, or that the donor refuses too, are no news",
+        model=a_model(
+            LIBRARY + "Herd, Other",
+            "kind = 'a'",
+            "return [Herd(kind='a').kind, Other(kind=kind).kind]",
+        ),
+        donor=TAKING + OTHER,
+        base=REFUSING + OTHER,
         codes=set(),
         ask="model.OkapiForCausalLM().run()",
     ),

@@ -11,12 +11,14 @@ from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Unit, runs_elsewhere
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.reach import Callable
+from vllm_graft.link.refusals import refused_values
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.resolution import Derivation
 from vllm_graft.link.serving import check_serving
 from vllm_graft.link.symbols import Member, Parameter
 from vllm_graft.link.unrepaired import Moot
 from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse, Use
+from vllm_graft.values.finding import Site
 
 _MAPPINGS = {"dict", "Mapping", "MutableMapping", "UserDict", "TypedDict"}
 
@@ -99,8 +101,27 @@ class Checker:
             if self._repairs.repair_call(unit, call, mismatch, donor_signature, boundary):
                 self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
             return
+        if call.receiver == "construct":
+            self._check_values(unit, call, counterpart)
         self._check_result(unit, call, counterpart, boundary)
         self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
+
+    def _check_values(self, unit: Unit, call: CallUse, counterpart: Found) -> None:
+        for refusal in refused_values(self._donor, self._base, call, counterpart):
+            path = self._base.path_of(refusal.module) or refusal.module
+            self._repairs.report(
+                Breach(
+                    code="G224",
+                    severity="review",
+                    module=unit.module,
+                    line=call.span.line,
+                    wanted=f"{call.callee.dotted} with any {', '.join(sorted(refusal.asks))}",
+                    found=f"the base's raises where {refusal.test}",
+                    remedy="see what this model's configuration says",
+                    about=call.callee.dotted,
+                    met_at=Site(install="base", path=path, line=refusal.line),
+                )
+            )
 
     def _check_forward(self, unit: Unit, call: CallUse) -> None:
         """See that a layer of the base's version can be called as the donor's is.

@@ -1,0 +1,71 @@
+# An older engine refuses combinations that a newer one takes: the call binds, and the constructor raises. Which values a
+# model passes is often said by its configuration alone, so what can be told is that they decide.
+"""Values that the base's constructors refuse and the donor's do not."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vllm_graft.link.index import Found, Index
+from vllm_graft.link.syntax import every_node
+from vllm_graft.link.uses import CallUse
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A condition under which a constructor raises."""
+
+    test: str
+    line: int
+    module: str
+    says: str
+    """Text of what it raises, to know it again."""
+    asks: frozenset[str]
+    """Names that the condition is about, ``self`` left out."""
+
+
+def refused_values(
+    donor: Index, base: Index, call: CallUse, counterpart: Found
+) -> Iterator[Refusal]:
+    """Find refusals of the base alone that are about nothing but values which a call takes from elsewhere."""
+    passed = {k.name for k in call.keywords if not _is_constant(k.value)}
+    known = {refusal.says for refusal in _refusals(donor, call.callee)}
+    for refusal in _refusals(base, counterpart):
+        if refusal.asks and refusal.asks <= passed and refusal.says not in known:
+            yield refusal
+
+
+def _is_constant(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
+def _refusals(index: Index, found: Found) -> Iterator[Refusal]:
+    for item in index.ancestry(found).classes:
+        initializer = item.definition.members.get("__init__")
+        function = initializer.function if initializer is not None else None
+        for node in every_node(function) if function is not None else ():
+            if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
+                yield Refusal(
+                    ast.unparse(node.test),
+                    node.lineno,
+                    item.module,
+                    ast.unparse(node.body[0]),
+                    frozenset(_asked(node.test)),
+                )
+
+
+def _asked(test: ast.expr) -> Iterator[str]:
+    for node in every_node(test):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                yield name
+            case ast.Attribute() | ast.Call():
+                yield ""  # more than the values themselves
+            case ast.Name(id=name) if name != "self":
+                yield name
+            case _:
+                pass
