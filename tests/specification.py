@@ -657,6 +657,17 @@ ROWS: list[Row] = [
         body="return {X}('braided').n",
         found=told("G223 review"),
     ),
+    Row(
+        code="G224",
+        says="values that only the base's constructor refuses",
+        name="Herd",
+        donor="class Herd:\n    def __init__(self, kind='a'):\n        self.kind = kind\n",
+        base="class Herd:\n    def __init__(self, kind='a'):\n        if kind != 'a':\n"
+        "            raise ValueError('none but a')\n        self.kind = kind\n",
+        body="return {X}(kind=str('a')).kind",
+        found=told("G224 review"),
+        runs=True,
+    ),
 ]
 
 
