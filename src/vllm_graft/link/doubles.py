@@ -4,7 +4,8 @@
 """Classes that would exist twice, and the code that asks which one an object is of."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.decide import Decisions
@@ -14,11 +15,22 @@ from vllm_graft.link.pair import Pair
 from vllm_graft.link.scopes import dotted
 from vllm_graft.link.summary import ModuleSummary, absolute_module
 from vllm_graft.link.syntax import every_node
-from vllm_graft.link.uses import NameUse, Span, span_of
-from vllm_graft.values.finding import Finding, Site
+from vllm_graft.link.uses import Span, span_of
+from vllm_graft.values.finding import Finding, Severity, Site
 
 _ASKING = frozenset({"isinstance", "issubclass"})
 _IDENTITY = (ast.Is, ast.IsNot, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One place that asks whether an object is of a class."""
+
+    target: Found
+    span: Span
+    written: str
+    is_exact: bool
+    """An object of a subclass will not do."""
 
 
 class Doubles:
@@ -28,71 +40,93 @@ class Doubles:
         """Look at the code of one graft."""
         self._decisions = decisions
         self._pair = decisions.pair
-        self._places: dict[str, tuple[tuple[Span, bool], ...]] = {}
+        self._questions: dict[Unit, tuple[_Question, ...]] = {}
 
     def settle(self, linked: Linked) -> bool:
         """Decline what the base makes, rewrite what can be asked for otherwise; tell if any was declined."""
         made = _made_by_the_base(self._decisions, linked)
         declined = False
-        for unit, use, is_exact in self._asked(linked):
-            target = use.target
-            counterpart = self._decisions.counterpart(target)
-            if counterpart is None:
-                continue
-            if target.dotted in self._decisions.derived:
-                self._ask_for_the_base_class(linked, unit, use, is_exact=is_exact)
-            elif not self._decisions.is_grafted(target):
-                continue
-            elif target.dotted in self._decisions.extracted:
-                _report(linked, unit, use, "the engine's own are of the base's class", "review")
-            elif (maker := made.get(counterpart.dotted)) is None:
-                continue
-            elif target.dotted in self._decisions.required:
-                _report(linked, unit, use, f"{maker} of the base makes the base's", "blocked")
-            elif target.dotted not in self._decisions.declined:
-                self._decisions.declined[target.dotted] = (
-                    f"{maker} is the base's own, and makes the base's {target.name};"
-                    f" {unit.dotted} asks for that class"
-                )
-                declined = True
+        for unit in sorted(linked.units):
+            for question in self._asked_in(unit):
+                declined |= self._settle(linked, unit, question, made)
         return declined
 
-    def _asked(self, linked: Linked) -> Iterator[tuple[Unit, NameUse, bool]]:
-        """Uses of a class by which grafted code asks what an object is, and whether for exactly that class."""
-        for unit in sorted(linked.units):
-            places = self._asking_places(unit.module) if unit.name else ()
-            if not places:
-                continue
-            for use in self._pair.uses_in(unit.module, unit.name, unit.member):
-                if not isinstance(use, NameUse) or use.target.definition.kind != "class":
-                    continue
-                for place, is_exact in places:
-                    if use.span in place:
-                        yield unit, use, is_exact
-                        break
-
-    def _asking_places(self, module: str) -> tuple[tuple[Span, bool], ...]:
-        if module not in self._places:
-            self._places[module] = tuple(asking_places(self._pair.donor.tree(module)))
-        return self._places[module]
-
-    def _ask_for_the_base_class(
-        self, linked: Linked, unit: Unit, use: NameUse, *, is_exact: bool
-    ) -> None:
-        """Ask for the class that was derived from: the base's own instances and the derived are of it."""
-        if is_exact:
-            _report(
-                linked, unit, use, "it is derived here, and the base makes the base's", "review"
+    def _settle(
+        self, linked: Linked, unit: Unit, question: _Question, made: Mapping[str, str]
+    ) -> bool:
+        target = question.target
+        decisions = self._decisions
+        counterpart = decisions.counterpart(target)
+        if counterpart is None:
+            return False
+        if target.dotted in decisions.derived:
+            _ask_for_the_base_class(linked, unit, question)
+        elif not decisions.is_grafted(target):
+            return False
+        elif target.dotted in decisions.extracted:
+            _report(linked, unit, question, "the engine's own are of the base's class", "review")
+        elif (maker := made.get(counterpart.dotted)) is None:
+            return False
+        elif target.dotted in decisions.required:
+            _report(linked, unit, question, f"{maker} of the base makes the base's", "blocked")
+        elif target.dotted not in decisions.declined:
+            decisions.declined[target.dotted] = (
+                f"{maker} is the base's own, and makes the base's {target.name};"
+                f" {unit.dotted} asks for that class"
             )
+            return True
+        return False
+
+    def _asked_in(self, unit: Unit) -> tuple[_Question, ...]:
+        """Questions that one piece of donor code asks, each piece read once."""
+        if unit not in self._questions:
+            self._questions[unit] = tuple(self._find(unit)) if unit.name else ()
+        return self._questions[unit]
+
+    def _find(self, unit: Unit) -> Iterator[_Question]:
+        donor = self._pair.donor
+        found = donor.resolve(unit.module, unit.name)
+        if found is None or found.module != unit.module:
             return
-        linked.rewrites.append(
-            Rewrite(
-                module=unit.module,
-                span=use.span,
-                text=f"{use.written}.__base__",
-                note=f"asks for the base's {use.target.name}, of which the derived one is too",
-            )
+        node: ast.AST | None = found.definition.node
+        if unit.member:
+            member = found.definition.members.get(unit.member)
+            node = None if member is None else member.node
+        for asked, is_exact in asked_names(node) if node is not None else ():
+            written = dotted(asked) or ""
+            target = donor.class_named(unit.module, written)
+            if target is None and node is not None:
+                target = _imported_inside(donor, unit.module, node, written)
+            if target is not None and is_inside(target.module):
+                yield _Question(target, span_of(asked), written, is_exact)
+
+
+def _imported_inside(index: Index, module: str, node: ast.AST, name: str) -> Found | None:
+    """The class that a name means where an import inside a function binds it."""
+    summary = index.summary(module)
+    for inner in every_node(node):
+        if summary is None or not isinstance(inner, ast.ImportFrom):
+            continue
+        for alias in inner.names:
+            if (alias.asname or alias.name) == name:
+                return index.class_named(_source_of(summary, inner), alias.name)
+    return None
+
+
+def _ask_for_the_base_class(linked: Linked, unit: Unit, question: _Question) -> None:
+    """Ask for the class that was derived from: the base's own instances and the derived are of it."""
+    if question.is_exact:
+        found = "it is derived here, and the base makes the base's"
+        _report(linked, unit, question, found, "review")
+        return
+    linked.rewrites.append(
+        Rewrite(
+            module=unit.module,
+            span=question.span,
+            text=f"{question.written}.__base__",
+            note=f"asks for the base's {question.target.name}, of which the derived one is too",
         )
+    )
 
 
 def check_classes_of_the_engine(linked: Linked) -> Iterator[Finding]:
@@ -164,11 +198,14 @@ def _may_import(source: bytes, module: str) -> bool:
 
 
 def _imports(index: Index, summary: ModuleSummary, node: ast.ImportFrom, wanted: Found) -> bool:
-    source = absolute_module(
+    found = index.resolve(_source_of(summary, node), wanted.name)
+    return found is not None and found.dotted == wanted.dotted
+
+
+def _source_of(summary: ModuleSummary, node: ast.ImportFrom) -> str:
+    return absolute_module(
         summary.module, is_package=summary.is_package, level=node.level, target=node.module
     )
-    found = index.resolve(source, wanted.name)
-    return found is not None and found.dotted == wanted.dotted
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.expr]:
@@ -183,40 +220,56 @@ def _annotations(node: ast.AST) -> Iterator[ast.expr]:
             pass
 
 
-def _report(linked: Linked, unit: Unit, use: NameUse, found: str, severity: str) -> None:
+def _report(
+    linked: Linked, unit: Unit, question: _Question, found: str, severity: Severity
+) -> None:
     linked.breaches.append(
         Breach(
             code="G221",
-            severity="blocked" if severity == "blocked" else "review",
+            severity=severity,
             module=unit.module,
-            line=use.span.line,
-            wanted=f"an object of {use.target.dotted}, the donor's version",
+            line=question.span.line,
+            wanted=f"an object of {question.target.dotted}, the donor's version",
             found=found,
             remedy="see where the objects come from that are asked here",
             unit=unit.dotted,
-            about=use.target.dotted,
+            about=question.target.dotted,
         )
     )
 
 
-def asking_places(tree: ast.AST) -> Iterator[tuple[Span, bool]]:
-    """Places of expressions that say which class is asked for, and whether exactly that class is meant."""
+def asked_names(tree: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Names of the classes that code asks for, and whether exactly that class is meant."""
     for node in every_node(tree):
         match node:
             case ast.Call(func=ast.Name(id=name), args=[_, wanted]) if name in _ASKING:
-                yield span_of(wanted), False
+                yield from ((each, False) for each in _alternatives(wanted))
             case ast.ExceptHandler(type=ast.expr() as wanted):
-                yield span_of(wanted), False
+                yield from ((each, False) for each in _alternatives(wanted))
             case ast.MatchClass(cls=wanted):
-                yield span_of(wanted), False
+                yield wanted, False
             case ast.Compare(left=left, ops=[operator], comparators=[right]) if isinstance(
                 operator, _IDENTITY
             ):
                 for one, other in ((left, right), (right, left)):
                     if _is_class_of(one):
-                        yield span_of(other), True
+                        yield from ((each, True) for each in _alternatives(other))
             case _:
                 pass
+
+
+def _alternatives(node: ast.expr) -> Iterator[ast.expr]:
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            for part in parts:
+                yield from _alternatives(part)
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            yield from _alternatives(left)
+            yield from _alternatives(right)
+        case ast.Name() | ast.Attribute():
+            yield node
+        case _:
+            pass
 
 
 def _is_class_of(node: ast.expr) -> bool:
