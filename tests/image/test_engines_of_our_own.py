@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from building import Bench, base_image
-from engines import own_docker
+from engines import OwnDocker, own_docker
 from opening import Opener, opener_at
 from plans import PlanParts, module
 from vllm_graft.errors import BuildError, SourceError
@@ -59,13 +59,13 @@ def test_a_full_disk_leaves_the_engine_as_it_was(bench: Bench, tmp_path: Path) -
     with own_docker(tmp_path / "engine", size="20m") as engine:
         engine.run("tag", engine.load(base_image()), "vllm-node")
         bench.opener = opener_at(tmp_path / "cache", DOCKER_HOST=engine.host)
-        images = engine.run("image", "ls", "--all")
+        images = _images(engine)
         with pytest.raises(BuildError) as caught:
             bench.build(large_plan(bench), "grafted")
         assert caught.value.code == "E421"
         assert "no space left on device" in caught.value.what
         assert "disk space" in caught.value.remedy
-        assert engine.run("image", "ls", "--all") == images
+        assert _images(engine) == images
         assert engine.run("ps", "--all", "--quiet") == ""
         assert bench.build(bench.plan("docker:vllm-node"), "grafted").outcome == "loaded"
 
@@ -107,12 +107,18 @@ sys.exit(main())
 """
 
 
+def _images(engine: OwnDocker) -> list[str]:
+    """Give what the engine has; it lists images of one age in any order."""
+    wanted = "{{.Repository}}:{{.Tag}} {{.ID}}"
+    return sorted(engine.run("image", "ls", "--all", "--format", wanted).splitlines())
+
+
 @pytest.mark.engine
 def test_ctrl_c_while_loading_leaves_no_image(bench: Bench, tmp_path: Path) -> None:
     with own_docker(tmp_path / "engine") as engine:
         engine.run("tag", engine.load(base_image()), "vllm-node")
         bench.opener = opener_at(tmp_path / "cache", DOCKER_HOST=engine.host)
-        images = engine.run("image", "ls", "--all")
+        images = _images(engine)
         with subprocess.Popen(
             [sys.executable, "-c", HEARING, "build", large_plan(bench), "-t", "grafted"],
             env={**engine.variables, "VLLM_GRAFT_CACHE": str(tmp_path / "cache")},
@@ -124,7 +130,7 @@ def test_ctrl_c_while_loading_leaves_no_image(bench: Bench, tmp_path: Path) -> N
             child.send_signal(signal.SIGINT)
             _, told = child.communicate(timeout=120)
         assert child.returncode == 130, told
-        assert engine.run("image", "ls", "--all") == images
+        assert _images(engine) == images
         assert engine.run("ps", "--all", "--quiet") == ""
 
 
