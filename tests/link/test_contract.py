@@ -686,6 +686,35 @@ ROWS = [
         resolutions={"Zebra": "grafted"},
         ask="model.OkapiForCausalLM().run()",
     ),
+    # ── a class that takes the name of its parent ─────────────────────────────────────────────────
+    Row(
+        name="a class with the name of its parent stands on that parent",
+        model="from vllm.model_executor.layers.library import Layer\n\n\n"
+        "class Layer(Layer):\n    def prepare(self):\n        return 1\n\n\n"
+        "class OkapiForCausalLM:\n    def run(self):\n        return Layer().run()\n",
+        donor="class Layer:\n    def run(self):\n        return self.prepare()\n"
+        "    def prepare(self):\n        return 0\n",
+        base="class Layer:\n    def run(self):\n        return 0\n"
+        "    def prepare(self):\n        return 0\n",
+        codes={"G204 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a class with the name of its parent in another model's file brings that file's version",
+        model="from vllm.model_executor.models.zebra import Stripe\n\n\n"
+        "class Stripe(Stripe):\n    pass\n\n\n"
+        "class OkapiForCausalLM:\n    def run(self):\n        return Stripe.width\n",
+        files={
+            "vllm/model_executor/models/zebra.py": (
+                "class Stripe:\n    width = 2\n",
+                "class Stripe:\n    width = 1\n",
+            ),
+        },
+        codes=set(),
+        resolutions={"Stripe": "grafted"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
     # ── G221: classes that exist twice ────────────────────────────────────────────────────────────
     Row(
         name="where the base's version makes the objects, what asks for their class asks for the base's",

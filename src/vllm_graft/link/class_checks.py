@@ -45,13 +45,12 @@ class ClassChecker:
         pending, parents = [found], dict[str, Found]()
         for item in pending:
             for parent in item.definition.parents:
-                reached = self._donor.class_named(item.module, parent.partition("[")[0])
-                if (
-                    reached is None
-                    or not is_inside(reached.module)
-                    or parents.setdefault(reached.dotted, reached) is not reached
-                ):
+                reached = self._donor.parent_named(item, parent)
+                # A class may stand on another of its own name, and a name be bound anew: no end otherwise.
+                is_new = reached is not None and reached.dotted not in {found.dotted, *parents}
+                if reached is None or not is_new or not is_inside(reached.module):
                     continue
+                parents[reached.dotted] = reached
                 if self._decisions.is_grafted(reached):
                     pending.append(reached)
         return tuple(parents.values())

@@ -106,9 +106,21 @@ class UseCollector:
         if found is None or found.module != self._module:
             found = None
         self._owner = Owner(node.name)
-        self._walk_all(
-            chain(node.decorator_list, node.bases, (k.value for k in node.keywords)), scope
-        )
+        before = None if found is None else self._index.shadowed(found)
+        for base in node.bases:
+            if before is not None and isinstance(base, ast.Name) and base.id == node.name:
+                self._uses.append(
+                    NameUse(
+                        owner=self._owner,
+                        target=before,
+                        span=span_of(base),
+                        written=base.id,
+                        guard=" and ".join(self._guards),
+                    )
+                )
+            else:
+                self._walk(base, scope)
+        self._walk_all(chain(node.decorator_list, (k.value for k in node.keywords)), scope)
         registration = class_registration(
             node, self._owner, lambda name: self._without_alias(name, scope)
         )

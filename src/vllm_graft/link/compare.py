@@ -106,13 +106,16 @@ class Comparison:
             return
         if donor.definition.kind in {"import", "submodule"}:
             return
-        for name in sorted(donor.definition.names):
-            inner = self._donor.resolve(donor.module, name)
+        used = [
+            (self._donor.resolve(donor.module, name), self._base.resolve(base.module, name))
+            for name in sorted(donor.definition.names)
+        ]
+        used.append((self._donor.shadowed(donor), self._base.shadowed(base)))
+        for inner, counterpart in used:
             if inner is None or not is_inside(inner.module):
                 continue
             if inner.module != donor.module and not self._is_model_room(inner.module):
                 continue
-            counterpart = self._base.resolve(base.module, name)
             if counterpart is None:
                 different.append(inner.dotted)
             else:

@@ -234,7 +234,7 @@ def returned_arities(index: Index, found: Found, member: str) -> frozenset[int]:
 def orphan_overrides(
     donor_index: Index, base_index: Index, child: Found, donor_parent: Found, base_parent: Found
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Methods of ``child`` that the donor's parent calls and that the base's parent knows nothing of.
+    """Methods of ``child`` that the donor's parent calls and that the base's parent does not know, or never calls.
 
     Order: (method, the donor's methods that call it).
     """
@@ -244,7 +244,9 @@ def orphan_overrides(
             continue
         if name.startswith("__") or donor_index.member(donor_parent, name) is None:
             continue
-        if base_index.member(base_parent, name) is not None:
+        # What stands there, and is read nowhere, nothing calls either.
+        is_there = base_index.member(base_parent, name) is not None
+        if is_there and base_index.files.mention(f".{name}".encode()):
             continue
         callers = callers_within(donor_index, donor_parent, name)
         if callers:

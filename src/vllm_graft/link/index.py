@@ -224,6 +224,20 @@ class Index:
                 return None
         return None
 
+    def parent_named(self, found: Found, expression: str) -> Found | None:
+        """Find the class that a class stands on by that name, which may be its own: ``class Layer(Layer)``."""
+        name = expression.partition("[")[0]
+        if name != found.name:
+            return self.class_named(found.module, name)
+        parent = self.shadowed(found)
+        return parent if parent is not None and parent.definition.kind == "class" else None
+
+    def shadowed(self, found: Found) -> Found | None:
+        """What the name of a class meant before the class took it, if anything inside vLLM."""
+        before = found.definition.shadowed
+        reached = None if before is None else self._follow(found.module, before)
+        return reached if reached is not None and reached.dotted != found.dotted else None
+
     def ancestry(self, found: Found) -> Ancestry:
         """A class and its ancestors; order: depth first, left to right, each once, at its last place."""
         key = (found.module, found.name)
@@ -246,7 +260,7 @@ class Index:
         chain.append(found)
         for parent in found.definition.parents:
             name = parent.partition("[")[0]
-            reached = self.class_named(found.module, name)
+            reached = self.parent_named(found, name)
             if reached is None:
                 outside.append(self._outside_name(found.module, name))
                 continue

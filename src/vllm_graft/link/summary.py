@@ -118,6 +118,7 @@ class _Reading:
             end_line=node.end_lineno or node.lineno,
             guard=guard,
             node=node,
+            shadowed=self.definitions.get(node.name) if isinstance(node, ast.ClassDef) else None,
         )
 
     def _import(self, node: ast.Import | ast.ImportFrom, guard: str) -> None:

@@ -127,6 +127,8 @@ class Definition:
     node: ast.stmt | None = field(default=None, repr=False, compare=False)
     others: tuple[ast.stmt, ...] = field(default=(), repr=False, compare=False)
     """Assignments that bind the name anew under a condition, such as that of a platform."""
+    shadowed: "Definition | None" = field(default=None, repr=False, compare=False)
+    """What the name was before a class took it: its parent, in ``class Layer(Layer)``."""
 
     @cached_property
     def names(self) -> frozenset[str]:
