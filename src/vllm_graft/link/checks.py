@@ -40,13 +40,12 @@ class Checker:
     def check(self) -> None:
         """Check every name, call, read, operator, class and registration."""
         self._check_names()
+        of_uncalled = Checker(self._linked, Moot(self._linked))
         for unit in sorted(self._linked.units):
             self._decisions.current = unit.dotted
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
-                if unit.member or self._callable.is_called(unit, use.owner.member):
-                    self.check_use(unit, use)
-                else:
-                    Checker(self._linked, Moot(self._linked)).check_use(unit, use)
+                is_called = unit.member or self._callable.is_called(unit, use.owner.member)
+                (self if is_called else of_uncalled).check_use(unit, use)
             if not unit.member and unit.module in self._decisions.taken:
                 self._classes.check(unit)
         check_registrations(self._linked, self._repairs)
@@ -202,7 +201,7 @@ class Checker:
                     line=call.span.line,
                     wanted=f"{call.unpacked} values from {boundary.dotted}",
                     found=f"the base returns {' or '.join(map(str, sorted(theirs)))}",
-                    about=".".join(p for p in (boundary.dotted, call.member) if p),
+                    about=boundary.dotted_of(call.member),
                 ),
             )
 
@@ -236,7 +235,7 @@ class Checker:
                     remedy="none needed: it is the engine's choice for all models"
                     if is_engines
                     else f"check that {theirs} means the same for this model",
-                    about=".".join(p for p in (call.callee.dotted, call.member) if p),
+                    about=call.callee.dotted_of(call.member),
                 )
             )
 

@@ -47,8 +47,11 @@ class ClassChecker:
             for parent in item.definition.parents:
                 reached = self._donor.parent_named(item, parent)
                 # A class may stand on another of its own name, and a name be bound anew: no end otherwise.
-                is_new = reached is not None and reached.dotted not in {found.dotted, *parents}
-                if reached is None or not is_new or not is_inside(reached.module):
+                if (
+                    reached is None
+                    or reached.dotted in {found.dotted, *parents}
+                    or not is_inside(reached.module)
+                ):
                     continue
                 parents[reached.dotted] = reached
                 if self._decisions.is_grafted(reached):

@@ -11,10 +11,11 @@ from vllm_graft.link.breach import Breach
 from vllm_graft.link.decide import Decisions
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.linked import Linked, Rewrite, Unit
+from vllm_graft.link.outside import is_type_of
 from vllm_graft.link.pair import Pair
-from vllm_graft.link.scopes import dotted
-from vllm_graft.link.summary import ModuleSummary, absolute_module
+from vllm_graft.link.scopes import annotations_in, dotted
 from vllm_graft.link.syntax import every_node
+from vllm_graft.link.tables import absolute_module, package_of
 from vllm_graft.link.uses import Span, span_of
 from vllm_graft.values.finding import Finding, Severity, Site
 
@@ -103,13 +104,12 @@ class Doubles:
 
 def _imported_inside(index: Index, module: str, node: ast.AST, name: str) -> Found | None:
     """The class that a name means where an import inside a function binds it."""
-    summary = index.summary(module)
     for inner in every_node(node):
-        if summary is None or not isinstance(inner, ast.ImportFrom):
+        if not isinstance(inner, ast.ImportFrom):
             continue
         for alias in inner.names:
             if (alias.asname or alias.name) == name:
-                return index.class_named(_source_of(summary, inner), alias.name)
+                return index.class_named(_source_of(index, module, inner), alias.name)
     return None
 
 
@@ -161,19 +161,15 @@ def _line_of(pair: Pair, module: str, wanted: Found) -> int | None:
     """First line of a base module that names a class for more than an annotation or an import."""
     if module == wanted.module or not _may_import(pair.base.source(module), wanted.module):
         return None
-    summary = pair.base.summary(module)
-    if summary is None:
-        return None
-    nodes = tuple(every_node(pair.base.tree(module)))
-    annotations = {
-        id(inner) for node in nodes for part in _annotations(node) for inner in ast.walk(part)
-    }
+    tree = pair.base.tree(module)
+    nodes = tuple(every_node(tree))
+    annotations = {id(inner) for part in annotations_in(tree) for inner in ast.walk(part)}
     names = {
         alias.asname or alias.name
         for node in nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-        if alias.name == wanted.name and _imports(pair.base, summary, node, wanted)
+        if alias.name == wanted.name and _imports(pair.base, module, node, wanted)
     }
     for node in nodes:
         if id(node) in annotations:
@@ -197,27 +193,13 @@ def _may_import(source: bytes, module: str) -> bool:
     return any(part.encode() in source for part in parts)
 
 
-def _imports(index: Index, summary: ModuleSummary, node: ast.ImportFrom, wanted: Found) -> bool:
-    found = index.resolve(_source_of(summary, node), wanted.name)
+def _imports(index: Index, module: str, node: ast.ImportFrom, wanted: Found) -> bool:
+    found = index.resolve(_source_of(index, module, node), wanted.name)
     return found is not None and found.dotted == wanted.dotted
 
 
-def _source_of(summary: ModuleSummary, node: ast.ImportFrom) -> str:
-    return absolute_module(
-        summary.module, is_package=summary.is_package, level=node.level, target=node.module
-    )
-
-
-def _annotations(node: ast.AST) -> Iterator[ast.expr]:
-    match node:
-        case ast.arg(annotation=ast.expr() as given) | ast.AnnAssign(annotation=given):
-            yield given
-        case ast.FunctionDef(returns=ast.expr() as given):
-            yield given
-        case ast.AsyncFunctionDef(returns=ast.expr() as given):
-            yield given
-        case _:
-            pass
+def _source_of(index: Index, module: str, node: ast.ImportFrom) -> str:
+    return absolute_module(node, package_of(index.path_of(module) or ""))
 
 
 def _report(
@@ -252,7 +234,7 @@ def asked_names(tree: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
                 operator, _IDENTITY
             ):
                 for one, other in ((left, right), (right, left)):
-                    if _is_class_of(one):
+                    if is_type_of(one):
                         yield from ((each, True) for each in _alternatives(other))
             case _:
                 pass
@@ -270,14 +252,6 @@ def _alternatives(node: ast.expr) -> Iterator[ast.expr]:
             yield node
         case _:
             pass
-
-
-def _is_class_of(node: ast.expr) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id="type"), args=[_]) | ast.Attribute(attr="__class__"):
-            return True
-        case _:
-            return False
 
 
 def _made_by_the_base(decisions: Decisions, linked: Linked) -> dict[str, str]:

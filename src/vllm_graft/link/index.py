@@ -37,6 +37,10 @@ class Found:
             return self.module
         return f"{self.module}.{self.definition.name}"
 
+    def dotted_of(self, member: str) -> str:
+        """Give the dotted name of a member of it; its own where no member is meant."""
+        return f"{self.dotted}.{member}" if member else self.dotted
+
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
@@ -259,10 +263,9 @@ class Index:
             return
         chain.append(found)
         for parent in found.definition.parents:
-            name = parent.partition("[")[0]
-            reached = self.parent_named(found, name)
+            reached = self.parent_named(found, parent)
             if reached is None:
-                outside.append(self._outside_name(found.module, name))
+                outside.append(self._outside_name(found.module, parent.partition("[")[0]))
                 continue
             self._climb(reached, chain, outside, open_ | {found.dotted})
 

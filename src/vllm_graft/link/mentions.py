@@ -13,14 +13,11 @@ class Mentions:
         """Look into two installs; nothing is read yet."""
         self._donor = donor
         self._base = base
-        self._in_base: dict[str, bool] = {}
         self._by_module: dict[str, dict[str, set[str]]] = {}
 
     def in_base(self, name: str) -> bool:
         """Tell whether a name stands anywhere in the base, if only in a comment or in another name."""
-        if name not in self._in_base:
-            self._in_base[name] = self._base.files.mention(name.encode())
-        return self._in_base[name]
+        return self._base.files.mention(name.encode())
 
     def by(self, module: str) -> dict[str, set[str]]:
         """Give the names that a donor module reads or spells: name → the functions and methods that do."""

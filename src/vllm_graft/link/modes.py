@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vllm_graft.link.contract import literal_default
-from vllm_graft.link.index import Found
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.symbols import start_line
 from vllm_graft.link.syntax import children
@@ -125,11 +124,7 @@ def _default(pair: Pair, name: str) -> str | None:
         if summary is None or not f"{module}.".startswith(f"{_SETTINGS}."):
             continue
         for definition in summary.definitions.values():
-            member = (
-                Found(module, definition).definition.members.get(name)
-                if definition.kind == "class"
-                else None
-            )
+            member = definition.members.get(name)
             if member is not None and member.kind == "attribute":
                 defaults.add(literal_default(member))
     return defaults.pop() if len(defaults) == 1 else None

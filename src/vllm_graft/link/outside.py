@@ -150,15 +150,15 @@ def _asking_types(files: Files, names: Iterable[str]) -> Iterator[str]:
 def _compared_types(node: ast.Compare) -> Iterator[str]:
     """Dotted names of the classes with which a comparison compares an exact type."""
     parts = (node.left, *node.comparators)
-    if not any(_is_type_of(part) for part in parts):
+    if not any(is_type_of(part) for part in parts):
         return
     for part in parts:
         for element in part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else (part,):
-            if not _is_type_of(element) and (name := dotted(element)) is not None:
+            if not is_type_of(element) and (name := dotted(element)) is not None:
                 yield name
 
 
-def _is_type_of(node: ast.expr) -> bool:
+def is_type_of(node: ast.expr) -> bool:
     """Tell ``type(x)`` and ``x.__class__``."""
     match node:
         case ast.Call(func=ast.Name(id="type"), args=[_]) | ast.Attribute(attr="__class__"):

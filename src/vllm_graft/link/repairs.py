@@ -53,7 +53,7 @@ class Repairs:
         boundary: Found,
     ) -> bool:
         """Repair a call that does not bind to the base's signature; tell whether it still reaches the base's."""
-        wanted = ".".join(p for p in (boundary.dotted, call.member) if p)
+        wanted = boundary.dotted_of(call.member)
         dropped = contract.droppable_keywords(call, mismatch, donor_signature)
         if dropped is not None:
             self._leave_out(unit, call, dropped, boundary)
@@ -109,7 +109,7 @@ class Repairs:
                     line=call.span.line,
                     wanted=f"{call.callee.dotted}: {name} defaults to {ours}",
                     found=f"the base's defaults to {theirs}",
-                    about=".".join(p for p in (call.callee.dotted, call.member) if p),
+                    about=call.callee.dotted_of(call.member),
                     remedy="repaired: the donor's default is passed",
                 )
             )

@@ -14,11 +14,8 @@ def check_serving(linked: Linked, repairs: Repairs) -> None:
     donor = decisions.donor
     for dotted in sorted(decisions.required):
         module, _, name = dotted.rpartition(".")
-        found = donor.resolve(module, name)
-        if found is not None and found.definition.kind == "value":
-            named = donor.resolve_dotted(module, found.definition.value)
-            found = None if named is None or named[1] else named[0]
-        if found is None or found.definition.kind != "class":
+        found = donor.class_named(module, name)
+        if found is None:
             continue
         counterpart = decisions.counterpart(found)
         if counterpart is None or decisions.is_grafted(found):

@@ -26,14 +26,15 @@ class NoRepairs(Repairs):
     ) -> bool:
         """Report a call that does not bind."""
         del donor_signature
+        wanted = boundary.dotted_of(call.member)
         self.report(
             Breach(
                 code="G201",
                 module=unit.module,
                 line=call.span.line,
-                wanted=".".join(p for p in (boundary.dotted, call.member) if p),
+                wanted=wanted,
                 found=f"the base's {mismatch.reason}",
-                about=".".join(p for p in (boundary.dotted, call.member) if p),
+                about=wanted,
             )
         )
         return False

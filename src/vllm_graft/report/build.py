@@ -6,7 +6,6 @@ from dataclasses import asdict
 from vllm_graft.report.form import Form
 from vllm_graft.report.plan_view import count
 from vllm_graft.values.build import BUILD_SCHEMA, BuildReceipt
-from vllm_graft.values.digest import Digest
 
 _RECIPE = "Build it with: docker build -t {tag} {target}"
 _PART = (
@@ -17,12 +16,8 @@ _PART = (
 def render_build(receipt: BuildReceipt, form: Form) -> str:
     """Say what was built, or would be."""
     if form == "json":
-        plain = {
-            name: str(value) if isinstance(value, Digest) else value
-            for name, value in asdict(receipt, dict_factory=dict).items()
-        }
         digests = {name: str(getattr(receipt, name)) for name in ("layer", "config", "image_id")}
-        value = plain | digests | {"schema": BUILD_SCHEMA}
+        value = asdict(receipt) | digests | {"schema": BUILD_SCHEMA}
         return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     code = "`" if form == "markdown" else ""
     rows = [
