@@ -11,7 +11,6 @@ from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Unit, runs_elsewhere
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.reach import Callable
-from vllm_graft.link.refusals import refused_values
 from vllm_graft.link.repairs import Repairs
 from vllm_graft.link.resolution import Derivation
 from vllm_graft.link.serving import check_serving
@@ -106,7 +105,7 @@ class Checker:
         self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
 
     def _check_values(self, unit: Unit, call: CallUse, counterpart: Found) -> None:
-        for refusal in refused_values(self._donor, self._base, call, counterpart):
+        for refusal in self._pair.refusals.of_base_alone(call, counterpart):
             path = self._base.path_of(refusal.module) or refusal.module
             self._repairs.report(
                 Breach(

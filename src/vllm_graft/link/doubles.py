@@ -4,6 +4,7 @@
 """Classes that would exist twice, and the code that asks which one an object is of."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from vllm_graft.link.tables import absolute_module, package_of
 from vllm_graft.link.uses import Span, span_of
 from vllm_graft.values.finding import Finding, Severity, Site
 
+_WORDS = re.compile(rb"\b(?:isinstance|issubclass|except|case|type|__class__)\b")
 _ASKING = frozenset({"isinstance", "issubclass"})
 _IDENTITY = (ast.Is, ast.IsNot, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 
@@ -42,6 +44,7 @@ class Doubles:
         self._decisions = decisions
         self._pair = decisions.pair
         self._questions: dict[Unit, tuple[_Question, ...]] = {}
+        self._asking_lines: dict[str, tuple[int, ...]] = {}
 
     def settle(self, linked: Linked) -> bool:
         """Decline what the base makes, rewrite what can be asked for otherwise; tell if any was declined."""
@@ -84,19 +87,32 @@ class Doubles:
             self._questions[unit] = tuple(self._find(unit)) if unit.name else ()
         return self._questions[unit]
 
+    def _may_ask(self, module: str, lines: range) -> bool:
+        """Tell whether these lines hold a word by which code asks; most code does not, and need not be walked."""
+        if module not in self._asking_lines:
+            source = self._pair.donor.source(module)
+            self._asking_lines[module] = tuple(
+                number for number, line in enumerate(source.split(b"\n"), 1) if _WORDS.search(line)
+            )
+        return any(line in lines for line in self._asking_lines[module])
+
     def _find(self, unit: Unit) -> Iterator[_Question]:
         donor = self._pair.donor
         found = donor.resolve(unit.module, unit.name)
         if found is None or found.module != unit.module:
             return
-        node: ast.AST | None = found.definition.node
-        if unit.member:
-            member = found.definition.members.get(unit.member)
-            node = None if member is None else member.node
-        for asked, is_exact in asked_names(node) if node is not None else ():
+        part = found.definition.members.get(unit.member) if unit.member else found.definition
+        node = None if part is None else part.node
+        if (
+            part is None
+            or node is None
+            or not self._may_ask(unit.module, range(part.line, part.end_line + 1))
+        ):
+            return
+        for asked, is_exact in asked_names(node):
             written = dotted(asked) or ""
             target = donor.class_named(unit.module, written)
-            if target is None and node is not None:
+            if target is None:
                 target = _imported_inside(donor, unit.module, node, written)
             if target is not None and is_inside(target.module):
                 yield _Question(target, span_of(asked), written, is_exact)

@@ -13,6 +13,7 @@ from vllm_graft.link.index import Found, Index
 from vllm_graft.link.infer import Inference
 from vllm_graft.link.mentions import Mentions
 from vllm_graft.link.obstacles import Obstacles
+from vllm_graft.link.refusals import Refusals
 from vllm_graft.link.symbols import Definition, Parameter
 from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use, span_of
 from vllm_graft.link.vllm import ENVIRONMENT, Room
@@ -35,6 +36,7 @@ class Pair:
         self.obstacles = Obstacles(donor, base)
         self.base_callers = Callers(base, room_of)
         self.mentions = Mentions(donor, base)
+        self.refusals = Refusals(donor, base)
         self.switches: dict[str, str | None] = {}
         """Methods that were asked about → see modes.py."""
         self._inference = Inference(donor)

@@ -24,15 +24,31 @@ class Refusal:
     """Names that the condition is about, ``self`` left out."""
 
 
-def refused_values(
-    donor: Index, base: Index, call: CallUse, counterpart: Found
-) -> Iterator[Refusal]:
-    """Find refusals of the base alone that are about nothing but values which a call takes from elsewhere."""
-    passed = {k.name for k in call.keywords if not _is_constant(k.value)}
-    known = {refusal.says for refusal in _refusals(donor, call.callee)}
-    for refusal in _refusals(base, counterpart):
-        if refusal.asks and refusal.asks <= passed and refusal.says not in known:
-            yield refusal
+class Refusals:
+    """Finds what constructors of two installs refuse, each class read once."""
+
+    def __init__(self, donor: Index, base: Index) -> None:
+        """Look into two installs; nothing is read yet."""
+        self._donor = donor
+        self._base = base
+        self._known: dict[tuple[str, str], tuple[Refusal, ...]] = {}
+
+    def of_base_alone(self, call: CallUse, counterpart: Found) -> Iterator[Refusal]:
+        """Give those of the base that are about nothing but values which a call takes from elsewhere."""
+        refusals = self._of(self._base, counterpart)
+        if not refusals:
+            return
+        passed = {k.name for k in call.keywords if not _is_constant(k.value)}
+        known = {refusal.says for refusal in self._of(self._donor, call.callee)}
+        for refusal in refusals:
+            if refusal.asks and refusal.asks <= passed and refusal.says not in known:
+                yield refusal
+
+    def _of(self, index: Index, found: Found) -> tuple[Refusal, ...]:
+        key = (index.install, found.dotted)
+        if key not in self._known:
+            self._known[key] = tuple(_refusals(index, found))
+        return self._known[key]
 
 
 def _is_constant(text: str) -> bool:
