@@ -39,6 +39,33 @@ class BuildError(GraftError):
     code = "E400"
 
 
+class NodeError(GraftError):
+    """A node, or the way to it."""
+
+    exit_status = 5
+    code = "E500"
+
+
+class NodesError(NodeError):
+    """Several machines, each for its own reason: all of them are told, so that all can be mended at once."""
+
+    code = "E508"
+
+    def __init__(
+        self, failures: tuple[tuple[str, GraftError], ...], *, asked: int, doing: str
+    ) -> None:
+        """Say for each machine, by its name, what is wrong there and what to do about it."""
+        lines = [
+            f"\n  {name}: [{error.code}] {error.what}\n    help: {error.remedy}"
+            for name, error in failures
+        ]
+        super().__init__(
+            f"{len(failures)} of {asked} machines cannot {doing}:{''.join(lines)}",
+            remedy="mend these, and run this again",
+        )
+        self.failures = failures
+
+
 class VerificationError(GraftError):
     """It was written or it runs, but it is not what was planned."""
 

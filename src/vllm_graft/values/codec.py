@@ -4,26 +4,22 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
-from typing import Literal, TypeVar, cast, get_args, get_origin
+from typing import cast
 
 from cattrs import Converter
-from cattrs.errors import (
-    AttributeValidationNote,
-    ForbiddenExtraKeysError,
-    IterableValidationNote,
-)
 
 from vllm_graft.errors import RequestError
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.plan import PLAN_SCHEMA, GraftPlan
-
-_MOST_PROBLEMS_SHOWN = 12
-_LONGEST_VALUE_SHOWN = 60
-
-_T = TypeVar("_T")
+from vllm_graft.values.strict import (
+    exactly,
+    kind_of,
+    problems_of,
+    shown,
+    strict_converter,
+    told_together,
+)
 
 
 def encode_plan(plan: GraftPlan) -> bytes:
@@ -39,6 +35,20 @@ def encode_plan(plan: GraftPlan) -> bytes:
 def plan_digest(plan: GraftPlan) -> Digest:
     """Digest the canonical bytes of all fields; names the plan on disk, in reports and in images."""
     return Digest.of(_canonical(_plain(plan)))
+
+
+def written_plan_digest(content: bytes) -> Digest:
+    """Give what :func:`plan_digest` gave for a plan that was written, whatever the version of its schema.
+
+    Raises:
+        ValueError: it is no JSON.
+        TypeError: it is no JSON object.
+    """
+    value: object = json.loads(content)
+    if not isinstance(value, dict):
+        raise TypeError("wanted a JSON object")
+    told = cast("dict[str, object]", value)
+    return Digest.of(_canonical({key: each for key, each in told.items() if key != "digest"}))
 
 
 def _plain(plan: GraftPlan) -> Mapping[str, object]:
@@ -61,7 +71,7 @@ def decode_plan(content: bytes, *, where: str) -> GraftPlan:
     schema = value.get("schema")
     if schema != PLAN_SCHEMA:
         raise RequestError(
-            f"{where} is not a plan of this version: wanted schema {PLAN_SCHEMA!r}, found {_shown(schema)}",
+            f"{where} is not a plan of this version: wanted schema {PLAN_SCHEMA!r}, found {shown(schema)}",
             remedy="make the plan again with this vllm-graft, or use the version that made it",
             code="E211",
         )
@@ -69,22 +79,18 @@ def decode_plan(content: bytes, *, where: str) -> GraftPlan:
     try:
         plan = _converter().structure(value, GraftPlan)
     except Exception as failure:  # cattrs raises groups of many kinds; each leaf is told
-        problems = sorted(_problems(failure, "$"))
+        problems = sorted(f"${each.path}: {each.said}" for each in problems_of(failure))
         if not problems:
             raise
-        shown = problems[:_MOST_PROBLEMS_SHOWN]
-        more = len(problems) - len(shown)
-        lines = "".join(f"\n  {problem}" for problem in shown)
-        rest = f"\n  and {more} more" if more else ""
         raise RequestError(
-            f"{where} is not a plan:{lines}{rest}",
+            f"{where} is not a plan:{told_together(problems)}",
             remedy="make the plan again; docs/plan.schema.json says what a plan may hold",
             code="E212",
         ) from failure
     if told != str(plan_digest(plan)):
         raise RequestError(
             f"{where} was changed after it was written: wanted digest {plan_digest(plan)},"
-            f" found {_shown(told)}",
+            f" found {shown(told)}",
             remedy="make the plan again; a plan is not to be edited by hand",
             code="E214",
         )
@@ -103,7 +109,7 @@ def _parse_object(content: bytes, where: str) -> Mapping[str, object]:
         ) from failure
     if not isinstance(value, dict):
         raise RequestError(
-            f"{where} is no plan: wanted a JSON object, found {_kind(value)}",
+            f"{where} is no plan: wanted a JSON object, found {kind_of(value)}",
             remedy=remedy,
             code="E210",
         )
@@ -125,87 +131,11 @@ def _no_constant(name: str) -> object:
 
 @cache
 def _converter() -> Converter:
-    converter = Converter(forbid_extra_keys=True)
-    # cattrs turns 5 into "5" and "23" into 23; a plan says what it means. Source: cattrs 26.2, README.
-    for scalar in (str, int, bool, float):
-        converter.register_structure_hook(scalar, _exactly)
+    converter = strict_converter()
     converter.register_unstructure_hook(Digest, str)
     converter.register_structure_hook(Digest, _digest)
-    converter.register_structure_hook_func(lambda hint: get_origin(hint) is Literal, _one_of)
     return converter
 
 
-def _exactly(value: object, kind: type[_T]) -> _T:
-    if type(value) is not kind:
-        raise TypeError(f"wanted {_KINDS[kind]}, found {_kind(value)}")
-    if isinstance(value, str):
-        value.encode()  # JSON can spell half of a surrogate pair, which no file can hold
-    return value
-
-
-def _one_of(value: object, hint: object) -> object:
-    choices = get_args(hint)
-    if value not in choices:
-        wanted = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"wanted one of {wanted}, found {_shown(value)}")
-    return value
-
-
 def _digest(value: object, _: type[Digest]) -> Digest:
-    return Digest.parse(_exactly(value, str))
-
-
-_KINDS: Mapping[type, str] = {
-    str: "a string",
-    int: "a whole number",
-    bool: "true or false",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-
-
-def _kind(value: object) -> str:
-    return _KINDS.get(type(value), type(value).__name__)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE_SHOWN else f"{text[:_LONGEST_VALUE_SHOWN]}…"
-
-
-def _problems(failure: BaseException, path: str) -> list[str]:
-    """Give one line for every leaf of what cattrs raised, with its JSON path."""
-    if isinstance(failure, ForbiddenExtraKeysError):
-        return [_unknown_key(key, failure.cl, path) for key in failure.extra_fields]
-    if isinstance(failure, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", failure)
-        return [
-            problem
-            for inner in group.exceptions
-            for problem in _problems(inner, path + _step(inner))
-        ]
-    if isinstance(failure, KeyError):
-        return [f"{path}: key {failure.args[0]!r} is missing"]
-    if isinstance(failure, AttributeError):  # cattrs asks it for its keys
-        return [f"{path}: wanted an object"]
-    if isinstance(failure, UnicodeEncodeError):
-        return [f"{path}: half a surrogate pair is no text"]
-    return [f"{path}: {failure}"]
-
-
-def _step(failure: BaseException) -> str:
-    for note in getattr(failure, "__notes__", ()):
-        if isinstance(note, AttributeValidationNote) and not isinstance(failure, KeyError):
-            return f".{note.name}"
-        if isinstance(note, IterableValidationNote):
-            return f"[{note.index}]" if isinstance(note.index, int) else f".{note.index}"
-    return ""
-
-
-def _unknown_key(key: str, owner: type, path: str) -> str:
-    known = [item.name for item in fields(owner)] if is_dataclass(owner) else []
-    close = get_close_matches(key, known, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"{path}: unknown key {_shown(key)}{hint}"
+    return Digest.parse(exactly(value, str))

@@ -1,5 +1,6 @@
 """A command: an argv and a reason, never a shell string."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,6 +14,22 @@ class Command:
     """Completes the sentence "this is run to …"."""
     stdin: bytes = b""
     timeout: timedelta | None = None
+    node: str = ""
+    """On which machine ``inner`` is run by it; empty: it is itself what is run, here."""
+    inner: tuple[str, ...] = ()
+    marker: bytes = b""
+    """Stands on stdout where what ``inner`` says begins; before it, what a login shell says of itself."""
+
+    @property
+    def by_hand(self) -> str:
+        """Give what a person would type."""
+        where = f" (on {self.node})" if self.node else ""
+        return shlex.join(self.inner or self.argv) + where
+
+    @property
+    def explained(self) -> str:
+        """Give what a person would type, and on a line of its own what for."""
+        return f"{self.by_hand}\n  # to {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,20 @@ class ImageFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerFiles:
+    """What lies in an image around its vLLM, and that its owner may rely on."""
+
+    scripts: tuple[str, ...] = ()
+    """``*.sh`` in the working directory: absolute paths, sorted."""
+    partly: bool = False
+    """Whether the working directory is so large that only a part of it was looked at."""
+    exports: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables that ``.bashrc`` in the home directory exports, as they are written there."""
+    exports_file: str = ""
+    """Path of that file; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """One file or folder of an image, as an entry of a new layer must repeat it."""
 
@@ -62,3 +76,9 @@ class Placement:
     kept elsewhere (``PYTHONPYCACHEPREFIX``), that."""
     links: Mapping[str, str] = field(default_factory=dict[str, str])
     """Absolute path of each folder below ``vllm/`` that is a link → the folder that it leads to."""
+    site: str = ""
+    """The site directory that distributions are installed into; empty where there is none."""
+    python: str = ""
+    """The interpreter that imports from there; empty where none was found."""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Each distribution → its folder or file of metadata, in the site directory that is looked at first."""

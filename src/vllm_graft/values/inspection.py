@@ -157,11 +157,14 @@ class GraftAnswer:
     intact: bool
     """Whether its configuration and layers are those that its labels name."""
     base_now: Literal["unchanged", "changed", "not found"]
-    """What is at ``provenance.base_source`` today; ``not found``: nothing that can be read from here."""
+    """What is at ``base_now_source`` today; ``not found``: nothing that can be read from here."""
+    base_now_source: str
+    """The image or install that was looked at: ``provenance.base_source``, or the one that was named."""
     base_now_version: str = ""
     """Of a base that has changed: its vLLM."""
     base_now_lacks: tuple[str, ...] = ()
-    """Of a base that has changed: the grafted architectures that it does not register. None: no graft is needed."""
+    """Of a base that has changed: what was grafted and it does not have by itself, architectures and features. None: no
+    graft is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

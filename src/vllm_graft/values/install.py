@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vllm_graft.values.digest import Digest
-from vllm_graft.values.image import ImageFacts
+from vllm_graft.values.image import ImageFacts, OwnerFiles
 
 
 class Files(Protocol):
@@ -62,6 +62,8 @@ class NativeCode:
     """Operator → its declarations; ``name() -> ()`` for an operator with arguments is a placeholder."""
     binaries: Mapping[str, str] = field(default_factory=dict[str, str])
     """Path of each ``*.so`` → ``sha256=…`` in the form of RECORD."""
+    gpus: tuple[str, ...] = ()
+    """GPU architectures that they hold code for: ``sm_90``, ``compute_90`` (PTX), ``gfx942``; none in a build for CPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,5 +97,7 @@ class Install:
     ``transformers/models/auto/configuration_auto.py``."""
     image: ImageFacts | None = None
     """The image that it lies in."""
+    owner_files: OwnerFiles | None = None
+    """Of an image: what lies around it."""
     notes: tuple[str, ...] = ()
     """What a reader should know of how it was found: editable, linked, without metadata."""

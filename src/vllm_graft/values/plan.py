@@ -6,7 +6,9 @@ from typing import Literal
 
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.finding import Finding, Site
+from vllm_graft.values.route import NOT_COMPARED, RouteDecision
 from vllm_graft.values.side_by_side import SideBySide
+from vllm_graft.values.wheels import LockedWheel
 
 Verdict = Literal["ok", "review", "blocked"]
 """``ok``: nothing at or above review; ``review``: a person should look; ``blocked``: it cannot work."""
@@ -16,7 +18,7 @@ ResolutionKind = Literal[
 ]
 """How a reference is satisfied; the words are those of docs/concepts.md."""
 
-PLAN_SCHEMA = "vllm-graft/plan/2"
+PLAN_SCHEMA = "vllm-graft/plan/3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,8 @@ class PlanSource:
     source: str
     version: str
     digest: Digest
+    image: str = ""
+    """Canonical digest of the configuration of the image that it lies in; empty where it lies in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,3 +163,7 @@ class GraftPlan:
     dependencies: tuple[DependencyDecision, ...]
     findings: tuple[Finding, ...]
     rungs: tuple[Rung, ...]
+    route: RouteDecision = NOT_COMPARED
+    """Which image serves the model in the end; its other fields are about the route ``graft``."""
+    wheels: tuple[LockedWheel, ...] = ()
+    """What the user accepted of the dependencies, to the last file; ``build`` puts exactly these into the image."""

@@ -5,9 +5,10 @@ from typing import Literal
 
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.plan import PlanSource
+from vllm_graft.values.route import NOT_COMPARED, RouteDecision
 
 RECEIPT_SCHEMA = "vllm-graft/receipt/1"
-NOTHING_TO_DO_SCHEMA = "vllm-graft/nothing-to-do/1"
+NOTHING_TO_DO_SCHEMA = "vllm-graft/nothing-to-do/2"
 
 Outcome = Literal["applied", "already applied", "reverted", "nothing to revert"]
 
@@ -36,3 +37,4 @@ class NothingToDo:
     base: PlanSource
     present: tuple[str, ...]
     """Where the base has it, one sentence each."""
+    route: RouteDecision = NOT_COMPARED

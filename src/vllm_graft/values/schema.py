@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.plan import PLAN_SCHEMA, GraftPlan
@@ -87,7 +87,7 @@ class _Reader:
             return {"enum": list(arguments)}
         if origin is tuple:
             return {"type": "array", "items": self.of_type(arguments[0])}
-        if origin is UnionType:
+        if origin in (UnionType, Union):  # the latter where one of them is a Literal
             return {"anyOf": [self.of_type(kind) for kind in arguments]}
         if origin is Mapping:
             return {"type": "object", "additionalProperties": self.of_type(arguments[1])}

