@@ -8,6 +8,7 @@ from typing import TypedDict, cast
 
 from packaging.version import InvalidVersion, Version
 
+from vllm_graft.install.gpu import sorted_gpus
 from vllm_graft.install.metadata import parse_metadata, parse_record
 from vllm_graft.install.native import READER, Binary, extension_name
 from vllm_graft.install.tree import PackedFiles, is_vllm_python
@@ -33,6 +34,7 @@ class _Head(TypedDict):
     extensions: list[str]
     schemas: dict[str, list[str]]
     binaries: dict[str, str]
+    gpus: list[str]
     record: dict[str, str]
     notes: list[str]
     beside: dict[str, str]
@@ -64,7 +66,9 @@ def assemble(contents: Contents, *, source: str, location: str) -> Install:
     own = parse_metadata(files.read(metadata)) if metadata in files else None
     record = f"{contents.dist_info}/RECORD"
     native = _native(contents.binaries)
-    everything = {one.name: one for one in contents.others}
+    everything: dict[str, Distribution] = {}
+    for one in contents.others:
+        everything.setdefault(one.name, one)  # Python takes the first that it finds
     if own is not None:
         everything[own.name] = own
     return Install(
@@ -114,6 +118,7 @@ def _native(binaries: Iterable[tuple[str, Binary]]) -> NativeCode:
         operators=frozenset(schemas),
         schemas={name: tuple(sorted(schemas[name])) for name in sorted(schemas)},
         binaries={path: binary.digest for path, binary in ordered},
+        gpus=sorted_gpus(name for _, binary in ordered for name in binary.gpus),
     )
 
 
@@ -139,6 +144,7 @@ def pack(install: Install) -> bytes:
         "extensions": install.native.extensions,
         "schemas": dict(install.native.schemas),
         "binaries": dict(install.native.binaries),
+        "gpus": install.native.gpus,
         "record": dict(install.record),
         "notes": install.notes,
         "beside": {path: text.decode("latin-1") for path, text in install.beside.items()},
@@ -169,6 +175,7 @@ def unpack(block: bytes, *, source: str, location: str) -> Install | None:
             operators=frozenset(schemas),
             schemas=schemas,
             binaries=head["binaries"],
+            gpus=tuple(head["gpus"]),
         ),
         record=head["record"],
         notes=tuple(head["notes"]),

@@ -39,6 +39,12 @@ def parse_record(content: bytes) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if len(row) > 1 and row[1].startswith("sha256=")}
 
 
+def parse_record_paths(content: bytes) -> tuple[str, ...]:
+    """Read every path that RECORD names, in its order."""
+    rows = csv.reader(content.decode("utf-8", "replace").splitlines())
+    return tuple(row[0] for row in rows if row and row[0])
+
+
 def parse_wheel_interpreter(content: bytes) -> str | None:
     """Read the interpreter tag out of a WHEEL file: ``cp312``, ``abi3``, or None for pure Python."""
     tags = BytesHeaderParser().parsebytes(content).get_all("Tag") or []

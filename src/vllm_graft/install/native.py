@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-READER = "1"
+from vllm_graft.install.gpu import GpuReader, sorted_gpus
+
+READER = "2"
 """Goes up whenever the same bytes are read otherwise: answers of before are then not believed."""
 
 _ARROW = b"->"
@@ -41,6 +43,8 @@ class Binary:
     """Names that it can be imported under, without packages."""
     digest: str
     """``sha256=…`` as RECORD writes it."""
+    gpus: tuple[str, ...] = ()
+    """GPU architectures that it holds code for, such as ``sm_90``."""
 
 
 def read_binary(pieces: Iterable[bytes]) -> Binary:
@@ -52,7 +56,8 @@ def read_binary(pieces: Iterable[bytes]) -> Binary:
     running = hashlib.sha256()
     found: dict[str, set[str]] = {}
     modules: set[str] = set()
-    for piece in _overlapping(pieces, running):
+    gpu = GpuReader()
+    for piece in _overlapping(pieces, running, gpu):
         for name, schema in _schemas(piece):
             found.setdefault(name, set()).add(schema)
         if b"PyInit_" in piece:
@@ -62,6 +67,7 @@ def read_binary(pieces: Iterable[bytes]) -> Binary:
         schemas={name: tuple(sorted(found[name])) for name in sorted(found)},
         modules=tuple(sorted(modules)),
         digest=f"sha256={digest}",
+        gpus=sorted_gpus(gpu.names),
     )
 
 
@@ -79,10 +85,13 @@ def extension_name(path: str, binary: Binary) -> str | None:
     return None
 
 
-def _overlapping(pieces: Iterable[bytes], running: "hashlib._Hash") -> Iterator[bytes]:
+def _overlapping(
+    pieces: Iterable[bytes], running: "hashlib._Hash", gpu: GpuReader
+) -> Iterator[bytes]:
     kept = b""
     for piece in pieces:
         running.update(piece)
+        gpu.feed(piece)
         yield kept + piece
         kept = (kept + piece)[-_LONGEST:] if len(piece) < _LONGEST else piece[-_LONGEST:]
 

@@ -5,16 +5,20 @@
 from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.class_checks import ClassChecker
-from vllm_graft.link.compare import same_shape
+from vllm_graft.link.constructors import generates_constructor
 from vllm_graft.link.defaults import takes
+from vllm_graft.link.derivation_checks import DerivationChecker
+from vllm_graft.link.exact_types import refuse_adapters
 from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Unit, runs_elsewhere
 from vllm_graft.link.operators import check_operator, check_registrations
 from vllm_graft.link.reach import Callable
+from vllm_graft.link.refusals import Refusal
 from vllm_graft.link.repairs import Repairs
-from vllm_graft.link.resolution import Derivation
+from vllm_graft.link.self_loading import refusal_to_load
 from vllm_graft.link.serving import check_serving
-from vllm_graft.link.symbols import Member, Parameter
+from vllm_graft.link.symbols import Parameter
+from vllm_graft.link.unread import unread_keywords
 from vllm_graft.link.unrepaired import Moot
 from vllm_graft.link.uses import CallUse, OperatorUse, ReadUse, Use
 from vllm_graft.values.finding import Site
@@ -43,6 +47,8 @@ class Checker:
         for unit in sorted(self._linked.units):
             self._decisions.current = unit.dotted
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
+                if not self._decisions.runs(unit.module, use):
+                    continue
                 is_called = unit.member or self._callable.is_called(unit, use.owner.member)
                 (self if is_called else of_uncalled).check_use(unit, use)
             if not unit.member and unit.module in self._decisions.taken:
@@ -50,7 +56,8 @@ class Checker:
         check_registrations(self._linked, self._repairs)
         check_serving(self._linked, self._repairs)
         self._check_loaders()
-        self._complete_derivations()
+        DerivationChecker(self._linked, self._repairs).check()
+        refuse_adapters(self._linked)
 
     def check_use(self, unit: Unit, use: Use) -> None:
         """Check one use that stands in a unit."""
@@ -91,35 +98,62 @@ class Checker:
         if donor_signature is None:
             return
         counterpart, boundary = target
+        if call.member == "__init__" and self._pair.factories.class_of_objects(boundary):
+            self._report_made(unit, call, boundary, counterpart)
+            return
         base_signature = self._pair.base_signature(counterpart, call)
         if base_signature is None:
             return  # an absent member is a matter of _check_read
-        mismatch = self._pair.base_outcome(counterpart, base_signature, call)
+        mismatch = self._pair.base_outcome(counterpart, base_signature, call) or unread_keywords(
+            self._pair, call, donor_signature, base_signature
+        )
         if mismatch is not None:
             if self._repairs.repair_call(unit, call, mismatch, donor_signature, boundary):
                 self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
             return
-        if call.receiver == "construct":
+        is_made = not call.member and counterpart.definition.kind == "class"
+        if is_made or call.receiver == "construct":
             self._check_values(unit, call, counterpart)
         self._check_result(unit, call, counterpart, boundary)
         self._check_defaults(unit, call, donor_signature, base_signature, counterpart)
 
+    def _report_made(self, unit: Unit, call: CallUse, boundary: Found, counterpart: Found) -> None:
+        """Tell that an object is made without the function that stands where the base has its class."""
+        self._repairs.report(
+            Breach(
+                code="G201",
+                module=unit.module,
+                line=call.span.line,
+                wanted=f"{boundary.dotted}.__init__",
+                found=f"in its place the base has {counterpart.dotted}, which is made otherwise",
+                about=f"{boundary.dotted}.__init__",
+            )
+        )
+
     def _check_values(self, unit: Unit, call: CallUse, counterpart: Found) -> None:
         for refusal in self._pair.refusals.of_base_alone(call, counterpart):
-            path = self._base.path_of(refusal.module) or refusal.module
-            self._repairs.report(
-                Breach(
-                    code="G224",
-                    severity="review",
-                    module=unit.module,
-                    line=call.span.line,
-                    wanted=f"{call.callee.dotted} with any {', '.join(sorted(refusal.asks))}",
-                    found=f"the base's raises where {refusal.test}",
-                    remedy="see what this model's configuration says",
-                    about=call.callee.dotted,
-                    met_at=Site(install="base", path=path, line=refusal.line),
-                )
+            wanted = f"{call.callee.dotted} with any {', '.join(sorted(refusal.asks))}"
+            self._report_refusal(unit, call, refusal, wanted)
+        refusal = refusal_to_load(self._pair, call, unit.module, counterpart)
+        if refusal is not None:
+            wanted = f"{call.callee.dotted} that loads its own weights"
+            self._report_refusal(unit, call, refusal, wanted)
+
+    def _report_refusal(self, unit: Unit, call: CallUse, refusal: Refusal, wanted: str) -> None:
+        path = self._base.path_of(refusal.module) or refusal.module
+        self._repairs.report(
+            Breach(
+                code="G224",
+                severity="review",
+                module=unit.module,
+                line=call.span.line,
+                wanted=wanted,
+                found=f"the base's raises where {refusal.test}",
+                remedy="see what this model's configuration says, and how its weights are loaded",
+                about=call.callee.dotted,
+                met_at=Site(install="base", path=path, line=refusal.line),
             )
+        )
 
     def _check_forward(self, unit: Unit, call: CallUse) -> None:
         """See that a layer of the base's version can be called as the donor's is.
@@ -157,7 +191,7 @@ class Checker:
             return None if counterpart is None else (counterpart, call.callee)
         provider = self._provider(call.callee, call.member, through=call.receiver)
         if provider is None and call.receiver == "construct":
-            provider = contract.generates_constructor(self._donor, call.callee) or call.callee
+            provider = generates_constructor(self._donor, call.callee) or call.callee
         if provider is None:
             return None
         if self._decisions.is_grafted(provider):
@@ -169,6 +203,8 @@ class Checker:
         if derivation is not None and call.member in derivation.members:
             return None
         counterpart = self._decisions.counterpart(boundary)
+        if counterpart is None and call.receiver == "instance":
+            counterpart = self._pair.by_object(boundary)
         return None if counterpart is None else (counterpart, boundary)
 
     def _provider(self, receiver: Found, name: str, *, through: str) -> Found | None:
@@ -251,6 +287,8 @@ class Checker:
         if derivation is not None and read.attribute in derivation.members:
             return
         counterpart = self._decisions.counterpart(boundary)
+        if counterpart is None and read.through == "instance":
+            counterpart = self._pair.by_object(boundary)
         if counterpart is None:
             self._check_type(unit, boundary, read)
             return  # the class itself is a matter of _check_names
@@ -338,47 +376,3 @@ class Checker:
                             about=f"{found.dotted}.{loader}",
                         ),
                     )
-
-    def _complete_derivations(self) -> None:
-        """Bring the donor's version of methods that derived members call on their own object."""
-        for derivation in list(self._decisions.derived.values()):
-            for name, provider in list(derivation.members.items()):
-                member = provider.definition.members.get(name)
-                for called in sorted(member.self_calls) if member is not None else ():
-                    ours = self._donor.member(derivation.donor, called)
-                    theirs = self._base.member(derivation.base, called)
-                    if ours is None or theirs is None or called in derivation.members:
-                        continue
-                    if not _same_method(ours[1], theirs[1]):
-                        self._decisions.derive(
-                            derivation.donor, called, f"the derived {name} calls it"
-                        )
-            self._keep_state(derivation)
-
-    def _keep_state(self, derivation: Derivation) -> None:
-        """See that what the base's own methods read is still set, where a derived member replaces what set it."""
-        lost = contract.lost_state(self._base, derivation.base, tuple(derivation.members.items()))
-        for attribute, reader in contract.readers_of(
-            derivation.base, lost, derivation.members.keys()
-        ):
-            why = (
-                f"G220 {reader}: the base's reads {attribute}, which the donor's members do not set"
-            )
-            is_there = self._donor.member(derivation.donor, reader) is not None
-            if is_there and self._decisions.derive(derivation.donor, reader, why):
-                continue
-            self._repairs.report(
-                Breach(
-                    code="G220",
-                    module=derivation.donor.module,
-                    line=derivation.donor.definition.line,
-                    wanted=f"{derivation.donor.dotted} sets {attribute}",
-                    found=f"the base's {derivation.base.name}.{reader} reads it, and the donor's members"
-                    " that take the place of the base's do not set it",
-                    about=f"{derivation.donor.dotted}.{reader}",
-                )
-            )
-
-
-def _same_method(ours: Member, theirs: Member) -> bool:
-    return same_shape(ours.node, theirs.node)

@@ -29,6 +29,8 @@ class ClassChecker:
         for boundary in self._parents(found):
             counterpart = self._decisions.counterpart(boundary)
             if counterpart is None:
+                if boundary.dotted in self._decisions.extracted:
+                    self._check_hooks(unit, found, boundary, None)
                 continue
             for method, callers in contract.orphan_overrides(
                 self._donor, self._base, found, boundary, counterpart
@@ -104,14 +106,19 @@ class ClassChecker:
         path = self._base.path_of(call.module) or call.module
         return Site(install="base", path=path, line=call.line)
 
-    def _check_hooks(self, unit: Unit, found: Found, boundary: Found, counterpart: Found) -> None:
-        """See that hooks of an engine class that the model overrides are called by the base's engine."""
+    def _check_hooks(
+        self, unit: Unit, found: Found, boundary: Found, counterpart: Found | None
+    ) -> None:
+        """See that hooks of an engine class that the model overrides are called by the base's engine.
+
+        ``counterpart``: None for a class that the base does not have at all, such as an interface of a newer engine.
+        """
         for name, member in found.definition.members.items():
             if (
                 member.function is None
                 or name.startswith("__")
                 or self._donor.member(boundary, name) is None
-                or self._base.member(counterpart, name) is not None
+                or (counterpart and self._base.member(counterpart, name) is not None)
                 or self._base.files.mention(f".{name}(".encode())
                 or self._is_called_where_derived(boundary, name)
             ):

@@ -3,9 +3,10 @@
 """Contract rules: does the base's definition satisfy the donor's use of it?"""
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from vllm_graft.link.constructors import constructor_parameters, nested_class
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.symbols import Member, Parameter
 from vllm_graft.link.syntax import every_node
@@ -15,7 +16,6 @@ _ANY = (
     Parameter(name="args", kind="varargs"),
     Parameter(name="kwargs", kind="varkeywords"),
 )
-_GENERATED = {"dataclass", "dataclasses.dataclass", "config", "attrs.define", "msgspec.Struct"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Mismatch:
     unknown_keywords: tuple[str, ...] = ()
     only_keywords: bool = False
     """Nothing but unknown keywords is wrong."""
+    missing: tuple[str, ...] = ()
+    """Parameters that have no default and are not given."""
 
 
 def bind(
@@ -69,59 +71,12 @@ def bind(
         problems.append(f"needs {', '.join(missing)}")
     if not problems:
         return None
-    return Mismatch("; ".join(problems), tuple(unknown), only_keywords=not twice and not missing)
-
-
-def constructor_parameters(index: Index, found: Found) -> tuple[Parameter, ...] | None:
-    """Give what constructing a class takes, ``self`` left out; None where the source does not tell.
-
-    Dataclass fields in the order in which they are declared, ancestors first.
-    Source: Python library reference, dataclasses; vLLM's ``@config`` (vllm/config/utils.py) makes one.
-    """
-    for item in index.ancestry(found).classes:
-        initializer = item.definition.members.get("__init__")
-        if initializer is not None and initializer.kind == "method":
-            return initializer.parameters[1:]
-        if _is_generated(index, item):
-            return tuple(_fields(index, item))
-    if not index.ancestry(found).outside:
-        return ()
-    return None
-
-
-def generates_constructor(index: Index, found: Found) -> Found | None:
-    """Find the nearest class whose constructor is made of its fields; None where none is or one is written."""
-    for item in index.ancestry(found).classes:
-        if "__init__" in item.definition.members:
-            return None
-        if _is_generated(index, item):
-            return item
-    return None
-
-
-def _is_generated(index: Index, found: Found) -> bool:
-    return any(d.partition("(")[0] in _GENERATED for d in found.definition.decorators) or any(
-        o.endswith(("NamedTuple", "msgspec.Struct", "BaseModel"))
-        for o in index.ancestry(found).outside
+    return Mismatch(
+        "; ".join(problems),
+        tuple(unknown),
+        only_keywords=not twice and not missing,
+        missing=tuple(missing),
     )
-
-
-def _fields(index: Index, found: Found) -> Iterator[Parameter]:
-    fields: dict[str, Parameter] = {}
-    for item in reversed(index.ancestry(found).classes):
-        for member in item.definition.members.values():
-            if (
-                member.kind == "attribute"
-                and member.annotation is not None
-                and "ClassVar" not in member.annotation
-            ):
-                fields[member.name] = Parameter(
-                    name=member.name,
-                    kind="either",
-                    default=member.default,
-                    annotation=member.annotation,
-                )
-    yield from fields.values()
 
 
 def member_parameters(member: Member) -> tuple[Parameter, ...]:
@@ -153,6 +108,8 @@ def parameters_for(
     provided = index.member(found, member)
     if provided is None:
         return None
+    if provided[1].nested is not None:
+        return constructor_parameters(index, nested_class(*provided))
     if receiver == "class" and provided[1].kind == "method":
         return provided[1].parameters
     return member_parameters(provided[1])

@@ -17,6 +17,7 @@ from vllm_graft.link.resolution import (
     version_suffix,
     whereabouts,
 )
+from vllm_graft.link.uses import NameUse, OperatorUse, Use
 from vllm_graft.link.vllm import Room
 from vllm_graft.values.plan import ResolutionKind
 
@@ -56,6 +57,11 @@ _PLUMBING = frozenset(
 )
 
 
+def is_engine_core(module: str) -> bool:
+    """Tell whether a module is of those that the engine itself runs on."""
+    return any(module == core or module.startswith(core + ".") for core in _ENGINE_CORE)
+
+
 class Decisions:
     """All decisions of one graft, and what is taken, extracted and derived because of them."""
 
@@ -71,8 +77,12 @@ class Decisions:
         self.derived: dict[str, Derivation] = {}
         self.declined: dict[str, str] = {}
         """Model-room definitions for which the base's version is used after all: dotted → why."""
+        self.taught: dict[str, tuple[Found, str]] = {}
+        """Functions that come along because they know a word: dotted → definition, why."""
         self.causes: dict[str, str] = {}
         """What was brought → dotted unit whose use made it necessary."""
+        self.switched_off: set[tuple[str, str]] = set()
+        """Class of the donor and an attribute of it that is False in the graft: see fallbacks.py."""
         self.inserted: set[str] = set()
         """Donor classes and functions whose code is put into base files by edits."""
         self._namesakes: dict[str, set[str]] = {}
@@ -272,6 +282,17 @@ class Decisions:
                 return item
         return None
 
+    def runs(self, module: str, use: Use) -> bool:
+        """Tell whether code of a use can run: not where a flag that is off guards it."""
+        if not self.switched_off or not isinstance(use, NameUse | OperatorUse):
+            return True
+        owner = f"{module}.{use.owner.name}"
+        return not any(
+            f"self.{flag}" in use.guard.split(" and ")
+            for name, flag in self.switched_off
+            if name == owner
+        )
+
     def nearest_declinable(self, unit: str) -> Found | None:
         """What could be declined to be rid of a unit: itself, or what made it necessary, and so on."""
         seen: set[str] = set()
@@ -381,7 +402,7 @@ class Decisions:
     def _found_missing(self, found: Found, room: Room) -> Decision:
         if room != "engine" or self.is_settled:
             return self._grafted(found, "the base has no such module or definition")
-        core = any(found.module == c or found.module.startswith(c + ".") for c in _ENGINE_CORE)
+        core = is_engine_core(found.module)
         if core and is_plain(self.donor, found):
             return self._extracted(found, f"the base has no {found.dotted}")
         if self.base.path_of(found.module) is None:

@@ -5,13 +5,34 @@
 import ast
 from collections.abc import Mapping
 
-from vllm_graft.link.index import Index
+from vllm_graft.link.contract import literal_default
+from vllm_graft.link.index import Found, Index
+from vllm_graft.link.pair import Pair
 from vllm_graft.link.splices import Source
-from vllm_graft.link.symbols import Parameter
+from vllm_graft.link.symbols import Member, Parameter
 from vllm_graft.link.syntax import every_node
 from vllm_graft.link.uses import CallUse, Span, span_of
 
 _MAX_DEPTH = 4
+# Packages whose fields switch features of the engine: one that the base lacks is off there, which is what
+# the donor's default says. A field of anything else is data that the base's engine would have to fill.
+SWITCHES = ("vllm.config.", "vllm.model_executor.layers.quantization.")
+_SPEAK_OF_THEMSELVES = "vllm.v1.attention."
+
+
+def is_new_flag(pair: Pair, found: Found, member: Member) -> bool:
+    """Tell whether an attribute says of a class of the engine what no class of the base says of itself.
+
+    Where the base knows no such word, its classes are as the donor's that do not say otherwise.
+    Source: vLLM 0.17.1, v1/attention/backend.py ``forward_includes_kv_cache_update: bool = True``; 0.14.1 has no
+    backend whose forward does not.
+    """
+    return (
+        member.kind == "attribute"
+        and literal_default(member) in {"True", "False"}
+        and found.module.startswith(_SPEAK_OF_THEMSELVES)
+        and not pair.mentions.in_base(member.name)
+    )
 
 
 def takes(index: Index, module: str, parameter: Parameter, value: str) -> bool:

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 from vllm_graft.link.breach import Breach
 from vllm_graft.link.decide import Decisions
+from vllm_graft.link.exact_types import is_type_of
 from vllm_graft.link.index import Found, Index, is_inside
 from vllm_graft.link.linked import Linked, Rewrite, Unit
-from vllm_graft.link.outside import is_type_of
-from vllm_graft.link.pair import Pair
-from vllm_graft.link.scopes import annotations_in, dotted
+from vllm_graft.link.scopes import dotted
 from vllm_graft.link.syntax import every_node
 from vllm_graft.link.tables import absolute_module, package_of
 from vllm_graft.link.uses import Span, span_of
-from vllm_graft.values.finding import Finding, Severity, Site
+from vllm_graft.values.finding import Severity
 
 _WORDS = re.compile(rb"\b(?:isinstance|issubclass|except|case|type|__class__)\b")
 _ASKING = frozenset({"isinstance", "issubclass"})
@@ -143,75 +142,6 @@ def _ask_for_the_base_class(linked: Linked, unit: Unit, question: _Question) -> 
             note=f"asks for the base's {question.target.name}, of which the derived one is too",
         )
     )
-
-
-def check_classes_of_the_engine(linked: Linked) -> Iterator[Finding]:
-    """Find places in the base's engine that know a class of a model, of which the graft brings another version."""
-    decisions = linked.decisions
-    pair = decisions.pair
-    for unit in sorted({Unit(u.module, u.name) for u in linked.units if u.name}):
-        found = pair.donor.resolve(unit.module, unit.name)
-        taken = decisions.taken.get(unit.module)
-        if found is None or found.definition.kind != "class" or taken is None:
-            continue
-        counterpart = decisions.counterpart(found) if decisions.is_grafted(found) else None
-        if counterpart is None or pair.room_of(counterpart.module) == "engine":
-            continue
-        for path in pair.base.files.containing(found.name.encode()):
-            module = pair.base.module_at(path)
-            line = _line_of(pair, module, counterpart)
-            if pair.room_of(module) != "engine" or line is None:
-                continue
-            yield Finding(
-                code="G222",
-                severity="review",
-                site=Site(install="base", path=path, line=line),
-                wanted=f"{found.dotted} of the donor, which comes along as {taken.target}",
-                found=f"the base's engine knows its own {counterpart.name} here",
-                remedy="read the line: what it does for that class does not happen for the grafted one",
-                comparison=found.dotted,
-            )
-
-
-def _line_of(pair: Pair, module: str, wanted: Found) -> int | None:
-    """First line of a base module that names a class for more than an annotation or an import."""
-    if module == wanted.module or not _may_import(pair.base.source(module), wanted.module):
-        return None
-    tree = pair.base.tree(module)
-    nodes = tuple(every_node(tree))
-    annotations = {id(inner) for part in annotations_in(tree) for inner in ast.walk(part)}
-    names = {
-        alias.asname or alias.name
-        for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name == wanted.name and _imports(pair.base, module, node, wanted)
-    }
-    for node in nodes:
-        if id(node) in annotations:
-            continue
-        match node:
-            case ast.Name(id=name, lineno=line) if name in names:
-                return line
-            case ast.Attribute(attr=name, lineno=line) if name == wanted.name:
-                found = pair.base.class_named(module, dotted(node) or "")
-                if found is not None and found.dotted == wanted.dotted:
-                    return line
-            case _:
-                pass
-    return None
-
-
-def _may_import(source: bytes, module: str) -> bool:
-    """Tell whether a text spells a module or a package of models above it: most need not be parsed."""
-    _, _, below = module.partition(".models.")
-    parts = below.split(".") if below else module.split(".")[-2:]
-    return any(part.encode() in source for part in parts)
-
-
-def _imports(index: Index, module: str, node: ast.ImportFrom, wanted: Found) -> bool:
-    found = index.resolve(_source_of(index, module, node), wanted.name)
-    return found is not None and found.dotted == wanted.dotted
 
 
 def _source_of(index: Index, module: str, node: ast.ImportFrom) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.link.tables import SourceTrees
-from vllm_graft.link.vllm import OVERRIDE, SPECULATIVE_PATH, Layout
+from vllm_graft.link.vllm import DRAFT_NAMES_PATH, OVERRIDE, SPECULATIVE_PATH, Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,19 @@ def _strings(node: ast.AST) -> Iterator[str]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             yield inner.value
+
+
+def draft_prefixes(trees: SourceTrees) -> frozenset[str]:
+    """Read what may be put before the name of a draft's architecture: ``DFlash`` in ``f"DFlash{arch}"``."""
+    tree = trees.tree(DRAFT_NAMES_PATH)
+    found: set[str] = set()
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.JoinedStr(values=[ast.Constant(value=str(prefix)), ast.FormattedValue()]):
+                found.add(prefix)
+            case _:
+                pass
+    return frozenset(found)
 
 
 def fired_rules(rules: Sequence[DraftRule], family: set[str]) -> tuple[DraftRule, ...]:

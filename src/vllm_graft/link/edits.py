@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vllm_graft.errors import BuildError
+from vllm_graft.link.engine_questions import ask_for_both
 from vllm_graft.link.registering import register_parts
 from vllm_graft.link.site_decisions import EditRequest, SiteDecisions
 from vllm_graft.link.sites import Known, find_sites, owned_identifiers
@@ -71,6 +72,9 @@ def plan_edits(request: EditRequest) -> Edits:
         )
         for place in elsewhere
     )
+    for question in request.questions:
+        if not question.obstacle:
+            ask_for_both(bench, question)
     texts = {path: surgery.result() for path, surgery in sorted(bench.files.items())}
     return Edits(
         edits=tuple(_edit(request, path, text, bench) for path, text in texts.items()),

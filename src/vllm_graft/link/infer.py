@@ -165,6 +165,8 @@ class Inference:
         if provided is None:
             return None
         provider, member = provided
+        if member.nested is not None:
+            return Value("method", inner.found, member=name, through="class")
         if member.kind in {"method", "classmethod", "staticmethod"}:
             through = inner.through or ("class" if inner.kind == "class" else "instance")
             return Value("method", inner.found, member=name, through=through)

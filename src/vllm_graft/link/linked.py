@@ -92,3 +92,5 @@ class Linked:
     """Uses of operators in binaries, and the module they stand in."""
     constructed: set[str] = field(default_factory=set[str])
     """Dotted classes that grafted code makes instances of."""
+    refuses_adapters: bool = False
+    """The models that were asked for do not say that they take LoRA: see exact_types.py."""

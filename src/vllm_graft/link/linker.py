@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from vllm_graft.link.checks import Checker
 from vllm_graft.link.decide import Decisions
 from vllm_graft.link.doubles import Doubles
+from vllm_graft.link.fallbacks import Fallbacks
 from vllm_graft.link.index import Found
 from vllm_graft.link.linked import Linked, Root, Unit, is_elsewhere, runs_elsewhere
 from vllm_graft.link.scopes import ONLY_TYPES
@@ -31,14 +32,14 @@ class Linker:
             self._decisions.required.add(f"{root.module}.{root.name}")
         self._start()
         linked = Linked(self._decisions)
-        doubles = Doubles(self._decisions)
+        doubles, fallbacks = Doubles(self._decisions), Fallbacks(self._decisions)
         for _ in range(_MAX_ROUNDS):
             self._decisions.changed = False
             constructed = linked.constructed
             linked = Linked(self._decisions, constructed=constructed)
             self._walk(linked)
             Checker(linked).check()
-            if self._decline(linked) or doubles.settle(linked):
+            if self._decline(linked) or doubles.settle(linked) or fallbacks.settle(linked):
                 self._start()
                 linked = Linked(self._decisions)
             elif not self._decisions.changed and linked.constructed == constructed:
@@ -49,6 +50,8 @@ class Linker:
         self._decisions.restart()
         for root in self._asked:
             self._bring(root)
+        for found, why in self._decisions.taught.values():
+            self._decisions.extract(found, why)
 
     def _bring(self, root: Root) -> None:
         """Take the module that defines a root, and the one that the registry names, if it is another."""
@@ -86,7 +89,8 @@ class Linker:
             linked.units.add(unit)
             decisions.current = unit.dotted
             for use in self._pair.uses_in(unit.module, unit.name, unit.member):
-                pending.extend(self._follow(linked, unit, use))
+                if decisions.runs(unit.module, use):
+                    pending.extend(self._follow(linked, unit, use))
 
     def _roots(self, module: str) -> Iterator[Unit]:
         """Units of a taken module that its import alone runs, and the names asked of it."""
@@ -117,6 +121,8 @@ class Linker:
         if is_elsewhere(use.guard) or runs_elsewhere(use.owner):
             return
         target = use.target
+        if use.owner.name == IMPORTS and not self._is_used(unit.module, target):
+            return
         if use.guard == ONLY_TYPES:
             linked.types.add(target.dotted)
             return
@@ -129,6 +135,17 @@ class Linker:
         linked.names.setdefault(target.dotted, (target, decision, use, unit))
         if decision.kind == "grafted" and target.definition.kind != "submodule":
             yield Unit(target.module, target.name)
+
+    def _is_used(self, module: str, target: Found) -> bool:
+        """Tell whether an imported name is used where code can run; one that nothing names is."""
+        if not self._decisions.switched_off:
+            return True
+        named = [
+            self._decisions.runs(module, use)
+            for use in self._pair.uses_of(module).uses
+            if isinstance(use, NameUse) and use.target == target and use.owner.name != IMPORTS
+        ]
+        return any(named) or not named
 
     def _is_own(self, unit: Unit, target: Found) -> bool:
         """Tell whether a name means a definition that comes along in the same file anyway."""

@@ -95,6 +95,8 @@ def _member_source(bench: Workbench, unit: Unit, path: str, label: str, given: a
     match unit.node:
         case ast.Dict():
             return f'"{label}": {value}'
+        case ast.Call() if label.startswith("**"):
+            return f"**{value}"
         case ast.Call() if label.isidentifier():
             return f"{label}={value}"
         case ast.Call():

@@ -9,6 +9,7 @@ from vllm_graft.link.callers import Callers
 from vllm_graft.link.collect import UseCollector
 from vllm_graft.link.compare import Comparison
 from vllm_graft.link.environment import reader_of
+from vllm_graft.link.factories import Factories
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.infer import Inference
 from vllm_graft.link.mentions import Mentions
@@ -17,6 +18,7 @@ from vllm_graft.link.refusals import Refusals
 from vllm_graft.link.symbols import Definition, Parameter
 from vllm_graft.link.uses import CallUse, ModuleUses, Owner, Use, span_of
 from vllm_graft.link.vllm import ENVIRONMENT, Room
+from vllm_graft.values.install import NativeCode
 
 _LIKENESS = 0.5
 _SHORTEST_NAME = 4
@@ -27,8 +29,15 @@ _FEWEST_PARAMETERS = 3
 class Pair:
     """Two installs, and all that can be said of them without a request."""
 
-    def __init__(self, donor: Index, base: Index, room_of: Callable[[str], Room]) -> None:
-        """Pair two indexes; ``room_of`` tells model code from engine code."""
+    def __init__(
+        self,
+        donor: Index,
+        base: Index,
+        room_of: Callable[[str], Room],
+        native: NativeCode | None = None,
+    ) -> None:
+        """Pair two indexes; ``room_of`` tells model code from engine code, ``native`` is the base's."""
+        self._native = native if native is not None else NativeCode()
         self.donor = donor
         self.base = base
         self.room_of = room_of
@@ -37,9 +46,11 @@ class Pair:
         self.base_callers = Callers(base, room_of)
         self.mentions = Mentions(donor, base)
         self.refusals = Refusals(donor, base)
+        self.factories = Factories(donor, base, room_of)
         self.switches: dict[str, str | None] = {}
         """Methods that were asked about → see modes.py."""
         self._inference = Inference(donor)
+        self._inference_of_base = Inference(base)
         self._uses: dict[str, ModuleUses] = {}
         self._by_owner: dict[str, Mapping[str, Mapping[str, Sequence[Use]]]] = {}
         self._tuple_shards: dict[str, bool] = {}
@@ -84,6 +95,18 @@ class Pair:
         self.uses_of(module)
         return self._by_owner[module].get(owner.name, {}).get(owner.member, ())
 
+    def has_native(self, namespace: str, name: str) -> bool:
+        """Tell whether the base has a native operator: its binaries name it, or its Python uses it.
+
+        A CPU wheel lacks every CUDA operator, so the donor's own lack proves nothing.
+        """
+        files = self.base.files
+        return (
+            name in self._native.operators
+            or files.mention(f"{namespace}.{name}".encode())
+            or files.mention(f'"{namespace}", "{name}"'.encode())
+        )
+
     def has_tuple_shard_ids(self, module: str) -> bool:
         """Tell whether a weight map of a donor module names tuples as shard ids."""
         if module not in self._tuple_shards:
@@ -102,9 +125,15 @@ class Pair:
     def _find_counterpart(self, found: Found) -> Found | None:
         if found.definition.kind == "submodule":
             return self.base.submodule(found.module)
+        made = self.factories.class_of_objects(found)
+        if made is not None:
+            return made
         same_place = self.base.resolve(found.module, found.name)
         if same_place is not None and same_place.definition.kind == found.definition.kind:
             return same_place
+        behind = self.factories.class_behind(found)
+        if behind is not None:
+            return behind
         if found.definition.kind not in {"class", "function"} or len(found.name) < _SHORTEST_NAME:
             return None
         best: tuple[tuple[float, bool], Found] | None = None
@@ -120,6 +149,23 @@ class Pair:
             if best is None or rank > best[0]:
                 best = (rank, candidate)
         return self._renamed(found) if best is None else best[1]
+
+    def by_object(self, found: Found) -> Found | None:
+        """What the base's engine has where the donor's has an object of a class that the base has not.
+
+        Source: vLLM 0.25.1, multimodal/video.py: ``VIDEO_LOADER_REGISTRY`` is an ExtensionManager in 0.20.2.
+        """
+        summary = self.donor.summary(found.module)
+        for name in () if summary is None else sorted(summary.definitions):
+            mine = self.donor.resolve(found.module, name)
+            value = None if mine is None else self._inference.of_definition(mine)
+            if value is None or value.kind != "instance" or value.found.dotted != found.dotted:
+                continue
+            theirs = self.base.resolve(found.module, name)
+            other = None if theirs is None else self._inference_of_base.of_definition(theirs)
+            if other is not None and other.kind == "instance":
+                return other.found
+        return None
 
     def _renamed(self, found: Found) -> Found | None:
         """The function of the base's module that was given another name since, with more parameters at most.
@@ -157,6 +203,8 @@ class Pair:
         receiver = call.receiver
         if receiver == "super":
             receiver = "construct" if call.member == "__init__" else "instance"
+        if not receiver and counterpart.definition.kind == "class":
+            receiver = "construct"  # the donor has a function that makes it
         return self._signature(self.base, counterpart, call, receiver)
 
     def base_outcome(

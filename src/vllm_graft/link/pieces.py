@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from vllm_graft.link.constructors import generates_constructor
 from vllm_graft.link.environment import reader_of
 from vllm_graft.link.index import Found, is_inside
 from vllm_graft.link.linked import Linked
@@ -134,12 +135,37 @@ class Pieces:
                 0,
                 "    @classmethod\n    def __class_getitem__(cls, _item):\n        return cls\n",
             )
+        decorators, named = self._of_fields(derivation)
         return Piece(
             origin=found.dotted,
             why="; ".join(derivation.reasons),
-            text=f"class {own}({parent}):\n{doc}" + "\n".join(parts),
-            executed=frozenset(executed),
-            called=frozenset(called),
+            text=f"{decorators}class {own}({parent}):\n{doc}" + "\n".join(parts),
+            executed=frozenset(executed | named),
+            called=frozenset(called | named),
+        )
+
+    def _of_fields(self, derivation: Derivation) -> tuple[str, frozenset[str]]:
+        """Decorators that a derived class needs where it has fields that its constructor takes; what they name."""
+        found = derivation.donor
+        node = found.definition.node
+        has_fields = any(
+            provider.definition.members[member].annotation is not None
+            for member, provider in derivation.members.items()
+        )
+        if (
+            not has_fields
+            or not isinstance(node, ast.ClassDef)
+            or generates_constructor(self._donor, found) != found
+        ):
+            return "", frozenset()
+        source = Source(self._donor.source(found.module))
+        lines = [
+            "@"
+            + source.spliced(self._changes(found.module, source, each), *source.of(span_of(each)))
+            for each in node.decorator_list
+        ]
+        return "".join(f"{line}\n" for line in lines), self._origins(
+            found.module, *node.decorator_list
         )
 
     def _is_generic(self, found: Found) -> bool:

@@ -10,23 +10,24 @@ from functools import cached_property
 from vllm_graft.errors import SourceError
 from vllm_graft.link.absent import refuse_absent
 from vllm_graft.link.decide import SERVES_THE_ENGINE, Decisions
-from vllm_graft.link.doubles import check_classes_of_the_engine
 from vllm_graft.link.edits import EditRequest, plan_edits
 from vllm_graft.link.emit import emit
+from vllm_graft.link.engine_questions import finding_of, questions_of_the_engine
+from vllm_graft.link.exact_types import check_exact_types
 from vllm_graft.link.index import Found, Index
 from vllm_graft.link.inserted import check_inserted
 from vllm_graft.link.layout import Layout, read_layout
 from vllm_graft.link.linked import Linked, Root
-from vllm_graft.link.linker import Linker
 from vllm_graft.link.making import makes_alike
-from vllm_graft.link.methods import check_methods
-from vllm_graft.link.outside import check_exact_types, check_native
+from vllm_graft.link.methods import check_methods, check_targets
+from vllm_graft.link.outside import check_native
 from vllm_graft.link.pair import Pair
 from vllm_graft.link.requirements import check_requirements
 from vllm_graft.link.resolution import version_suffix
 from vllm_graft.link.roots import RootPart, Roots, find_roots
 from vllm_graft.link.side_by_side import Comparisons
 from vllm_graft.link.tables import SourceTrees
+from vllm_graft.link.taught import link_with_words
 from vllm_graft.link.vllm import REGISTRY_PATH, room_of
 from vllm_graft.link.words import ComparedWords, check_words
 from vllm_graft.values.finding import Finding, Severity, Site
@@ -63,7 +64,10 @@ class LinkSession:
         self._donor_trees = SourceTrees(donor.files)
         self._base_trees = SourceTrees(base.files)
         self._pair = Pair(
-            Index(self._donor_trees, "donor"), Index(self._base_trees, "base"), room_of
+            Index(self._donor_trees, "donor"),
+            Index(self._base_trees, "base"),
+            room_of,
+            base.native,
         )
         self._compared = ComparedWords(self._pair.donor, lambda module: room_of(module) == "engine")
 
@@ -135,9 +139,15 @@ class LinkSession:
         decisions = Decisions(
             self._pair, donor_version=self.donor.version, family=family_module(roots)
         )
-        linked = Linker(decisions, tuple(_roots(roots, self.base_layout))).link()
+        linked = link_with_words(
+            decisions,
+            tuple(_roots(roots, self.base_layout)),
+            self._compared,
+            (*roots.architectures, *roots.model_types, *roots.draft_types),
+        )
         modules = emit(linked, donor_version=self.donor.version)
         grafted = {m.origin: m.name for m in modules if m.kind != "extracted"}
+        questions = tuple(questions_of_the_engine(linked))
         edited = plan_edits(
             EditRequest(
                 donor=self._donor_trees,
@@ -150,6 +160,7 @@ class LinkSession:
                 grafted=grafted,
                 operators=linked.operators,
                 donor_version=version_suffix(self.donor.version),
+                questions=questions,
             )
         )
         check_inserted(linked, edited.inserted)
@@ -162,7 +173,7 @@ class LinkSession:
                 *_contract_findings(linked, comparisons),
                 *check_native(linked, self.base),
                 *check_exact_types(linked),
-                *check_classes_of_the_engine(linked),
+                *map(finding_of, questions),
                 *doubts,
                 *check_words(linked, self._compared, (site.identifier for site in edited.sites)),
                 *check_methods(
@@ -171,6 +182,7 @@ class LinkSession:
                     (self._donor_trees, self._base_trees),
                     (s.identifier for s in edited.sites if s.decision == "transplant"),
                 ),
+                *check_targets(roots, self._pair, (self.donor_layout, self.base_layout)),
                 *edited.findings,
             )
         )
@@ -192,6 +204,26 @@ class LinkSession:
             dependencies=dependencies,
             findings=findings,
             rungs=_rungs(findings, edited.sites),
+        )
+
+    def nothing(self, request: LinkRequest) -> GraftPlan:
+        """Give the plan that grafts nothing: of a base that has what is asked for, or of a route without a graft."""
+        return GraftPlan(
+            schema=PLAN_SCHEMA,
+            verdict="ok",
+            base=_remembered(self.base),
+            donor=_remembered(self.donor),
+            architectures=request.architectures,
+            features=request.features,
+            modules=(),
+            reference_counts={},
+            references=(),
+            comparisons=(),
+            sites=(),
+            edits=(),
+            dependencies=(),
+            findings=(),
+            rungs=(),
         )
 
     def _registered(self, part: RootPart, grafted: Mapping[str, str]) -> RootPart:

@@ -60,10 +60,8 @@ def _is_constant(text: str) -> bool:
 
 
 def _refusals(index: Index, found: Found) -> Iterator[Refusal]:
-    for item in index.ancestry(found).classes:
-        initializer = item.definition.members.get("__init__")
-        function = initializer.function if initializer is not None else None
-        for node in every_node(function) if function is not None else ():
+    for item in index.ancestry(found).classes if found.definition.kind == "class" else (found,):
+        for node in every_node(_makes(item) or ast.Pass()):
             if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
                 yield Refusal(
                     ast.unparse(node.test),
@@ -72,6 +70,14 @@ def _refusals(index: Index, found: Found) -> Iterator[Refusal]:
                     ast.unparse(node.body[0]),
                     frozenset(_asked(node.test)),
                 )
+
+
+def _makes(found: Found) -> ast.AST | None:
+    """What runs when an object is made: a constructor, or a function that gives the object."""
+    if found.definition.kind == "function":
+        return found.definition.node
+    initializer = found.definition.members.get("__init__")
+    return None if initializer is None else initializer.function
 
 
 def _asked(test: ast.expr) -> Iterator[str]:

@@ -3,21 +3,27 @@
 # the base's class. What nothing covers is reported as blocked.
 """Repairs of breached contracts."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from vllm_graft.link import contract
 from vllm_graft.link.breach import Breach
-from vllm_graft.link.defaults import place_for_keywords
+from vllm_graft.link.defaults import SWITCHES, is_new_flag, place_for_keywords
+from vllm_graft.link.gathered import Gathering
+from vllm_graft.link.handed_on import is_handed_on
 from vllm_graft.link.index import Found
+from vllm_graft.link.inlined import written_out
 from vllm_graft.link.linked import Linked, Rewrite, Unit, is_elsewhere
+from vllm_graft.link.moot_keywords import moot_keywords
+from vllm_graft.link.stacked import Stacking
+from vllm_graft.link.stand_ins import fields_of_stand_in
 from vllm_graft.link.symbols import Parameter
+from vllm_graft.link.unclaimed import unclaim
 from vllm_graft.link.uses import CallUse, NameUse, ReadUse
 from vllm_graft.values.finding import Site
 
-# Packages whose fields switch features of the engine: one that the base lacks is off there, which is what
-# the donor's default says. A field of anything else is data that the base's engine would have to fill.
-_SWITCHES = ("vllm.config.", "vllm.model_executor.layers.quantization.")
+_NAMES = re.compile(rb"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class Repairs:
@@ -37,6 +43,12 @@ class Repairs:
         ):
             severity = "note"
         told = replace(breach, severity=severity, unit=self._decisions.current)
+        if severity == "blocked" and (interface := unclaim(self._decisions, breach)):
+            remedy = (
+                f"none needed: the engine calls this on a {interface} of its own kind alone, and the grafted"
+                " model does not say that it is one"
+            )
+            told = replace(told, severity="note", remedy=remedy)
         if repaired:
             self._decisions.repaired.setdefault((told.code, told.wanted), told)
         else:
@@ -55,8 +67,12 @@ class Repairs:
         """Repair a call that does not bind to the base's signature; tell whether it still reaches the base's."""
         wanted = boundary.dotted_of(call.member)
         dropped = contract.droppable_keywords(call, mismatch, donor_signature)
-        if dropped is not None:
-            self._leave_out(unit, call, dropped, boundary)
+        why, says = "it is the donor's default", "the value given is the donor's default"
+        if dropped is None and self._is_made_here(call, boundary):
+            dropped, why = moot_keywords(self._pair, call, mismatch, boundary)
+            says = why
+        if dropped:
+            self._leave_out(unit, call, dropped, boundary, why)
             self.report(
                 Breach(
                     code="G202",
@@ -65,7 +81,7 @@ class Repairs:
                     line=call.span.line,
                     wanted=f"{wanted} with {', '.join(dropped)}",
                     found=f"the base's {mismatch.reason}",
-                    remedy="none needed: the value given is the donor's default",
+                    remedy=f"none needed: {says}",
                     about=wanted,
                 )
             )
@@ -78,6 +94,35 @@ class Repairs:
             found=f"the base's {mismatch.reason}",
             about=wanted,
         )
+        fields = fields_of_stand_in(self._pair, call, mismatch, donor_signature, boundary)
+        passed = ", ".join(f"{name}=None" for name in fields)
+        why = "as the donor passes None for another: a stand-in, which no engine gets"
+        if fields and self._insert(unit, call, passed, f"{passed} passed, {why}"):
+            remedy = f"repaired: {passed} is passed, {why}"
+            self.report(replace(breach, severity="note", remedy=remedy))
+            return False
+        provided = self._pair.donor.member(boundary, call.member) if call.member else None
+        if provided is not None and provided[1].nested is not None:
+            # The donor's would be made, but the base's engine, which takes it, would not know what is new in it.
+            self.report(breach)
+            return False
+        if mismatch.only_keywords and Stacking(self._linked).bring(
+            unit, boundary, mismatch.unknown_keywords
+        ):
+            remedy = (
+                f"repaired: a {boundary.name} of the base with the donor's stacking, and a loader that reads"
+                " what it marks"
+            )
+            self.report(replace(breach, severity="note", remedy=remedy), repaired=True)
+            return False
+        if call.member == "__init__" and any(
+            is_handed_on(self._pair.donor, boundary, name) for name in mismatch.unknown_keywords
+        ):
+            # The donor's constructor would hand it to the same class of the base.
+            self.report(
+                replace(breach, found=f"{breach.found}, nor has the one that it hands on to")
+            )
+            return False
         self.bring_for(unit, call, boundary, call.member, breach)
         return False
 
@@ -85,21 +130,13 @@ class Repairs:
         """Pass the donor's defaults explicitly: (name, donor's, base's) each; False where nothing can be added."""
         if not changed or call.member.startswith("forward_"):
             return False
-        donor, module = self._pair.donor, unit.module
-        place = place_for_keywords(donor.tree(module), donor.source(module), call)
-        if place is None:
-            return False
-        span, before, behind = place
         passed = ", ".join(f"{name}={ours}" for name, ours, _ in changed)
-        self._linked.rewrites.append(
-            Rewrite(
-                module=unit.module,
-                span=span,
-                text=f"{before}{passed}{behind}",
-                note=f"line {call.span.line}: {passed} written out: it is the donor's default, and not the"
-                f" default of the base's {call.callee.name}",
-            )
+        note = (
+            f"{passed} written out: it is the donor's default, and not the default of the base's"
+            f" {call.callee.name}"
         )
+        if not self._insert(unit, call, passed, note):
+            return False
         for name, ours, theirs in changed:
             self.report(
                 Breach(
@@ -115,7 +152,26 @@ class Repairs:
             )
         return True
 
-    def _leave_out(self, unit: Unit, call: CallUse, names: tuple[str, ...], callee: Found) -> None:
+    def _insert(self, unit: Unit, call: CallUse, passed: str, note: str) -> bool:
+        """Pass further keywords in a call; False where nothing can be added."""
+        donor, module = self._pair.donor, unit.module
+        place = place_for_keywords(donor.tree(module), donor.source(module), call)
+        if place is None:
+            return False
+        span, before, behind = place
+        self._linked.rewrites.append(
+            Rewrite(
+                module=module,
+                span=span,
+                text=f"{before}{passed}{behind}",
+                note=f"line {call.span.line}: {note}",
+            )
+        )
+        return True
+
+    def _leave_out(
+        self, unit: Unit, call: CallUse, names: tuple[str, ...], callee: Found, why: str
+    ) -> None:
         for keyword in call.keywords:
             if keyword.name in names:
                 self._linked.rewrites.append(
@@ -123,8 +179,8 @@ class Repairs:
                         module=unit.module,
                         span=keyword.span,
                         text="",
-                        note=f"line {call.span.line}: {keyword.name}={keyword.value} left out: it is"
-                        f" the donor's default, and the base's {callee.name} has no such parameter",
+                        note=f"line {call.span.line}: {keyword.name}={keyword.value} left out: {why},"
+                        f" and the base's {callee.name} has no such parameter",
                     )
                 )
 
@@ -193,64 +249,69 @@ class Repairs:
         wanted = f"{boundary.dotted}.{read.attribute}"
         missing = f"the base's {boundary.name} has no {read.attribute}"
         is_enumeration = contract.is_enumeration(self._pair.donor, boundary)
+        breach = Breach(
+            code="G203",
+            module=unit.module,
+            line=read.span.line,
+            wanted=wanted,
+            found=missing,
+            about=wanted,
+        )
+        default = contract.literal_default(member)
+        if not read.called and read.through != "self" and is_new_flag(self._pair, boundary, member):
+            assert default is not None
+            self._read_with_default(unit, read, breach, default)
+            return
         if self._is_made_here(read, boundary) and not is_enumeration:
             for name in self._bringers(provider, read.attribute):
-                breach = Breach(
-                    code="G203",
-                    module=unit.module,
-                    line=read.span.line,
-                    wanted=wanted,
-                    found=missing,
-                    about=wanted,
-                )
                 if self.bring(unit, boundary, name, breach):
                     return
                 break
-        default = contract.literal_default(member)
+        written = None if read.called else written_out(self._pair, provider, read.attribute)
+        if written is not None and self._names_its_object(unit, read):
+            self._write_in_place(unit, read, breach, written)
+            return
         if (
             default is not None
             and member.kind == "attribute"
             and not read.called
             and not is_enumeration
-            and boundary.module.startswith(_SWITCHES)
+            and boundary.module.startswith(SWITCHES)
         ):
-            self._read_with_default(unit, read, wanted, missing, default)
+            self._read_with_default(unit, read, breach, default)
             return
-        self.report(
-            Breach(
-                code="G215" if is_enumeration else "G203",
-                module=unit.module,
-                line=read.span.line,
-                wanted=wanted,
-                found=missing,
-                guard=self._guard_at(unit, read),
-                about=wanted,
-            )
-        )
+        code = "G215" if is_enumeration else "G203"
+        self.report(replace(breach, code=code, guard=self._guard_at(unit, read)))
 
-    def _read_with_default(
-        self, unit: Unit, read: ReadUse, wanted: str, missing: str, default: str
-    ) -> None:
+    def _names_its_object(self, unit: Unit, read: ReadUse) -> bool:
+        """Tell whether the object of a read is written as names only, so that it may stand there twice."""
+        text = self._pair.donor.source(unit.module).splitlines()
+        place = read.value_span
+        if place.line != place.end_line:
+            return False
+        return _NAMES.fullmatch(text[place.line - 1][place.column : place.end_column]) is not None
+
+    def _write_in_place(self, unit: Unit, read: ReadUse, breach: Breach, written: str) -> None:
+        self._rewrite(unit, read, written, f"{read.attribute} is written out: {breach.found}")
+        remedy = "repaired: what the donor's property computes is written where it is read"
+        self.report(replace(breach, severity="note", remedy=remedy))
+
+    def _read_with_default(self, unit: Unit, read: ReadUse, breach: Breach, default: str) -> None:
+        note = f"{read.attribute} read with the donor's default {default}: {breach.found}"
+        self._rewrite(unit, read, f'getattr(@, "{read.attribute}", {default})', note)
+        remedy = (
+            f"repaired: read with the donor's default {default}, since what it switches"
+            " is not in the base"
+        )
+        self.report(replace(breach, code="G205", severity="note", remedy=remedy))
+
+    def _rewrite(self, unit: Unit, read: ReadUse, text: str, note: str) -> None:
         self._linked.rewrites.append(
             Rewrite(
                 module=unit.module,
                 span=read.span,
-                text=f'getattr(@, "{read.attribute}", {default})',
-                note=f"line {read.span.line}: {read.attribute} read with the donor's default"
-                f" {default}: {missing}",
-            )
-        )
-        self.report(
-            Breach(
-                code="G205",
-                severity="note",
-                module=unit.module,
-                line=read.span.line,
-                wanted=wanted,
-                found=missing,
-                remedy=f"repaired: read with the donor's default {default}, since what it switches"
-                " is not in the base",
-                about=wanted,
+                text=text,
+                note=f"line {read.span.line}: {note}",
             )
         )
 
@@ -315,6 +376,12 @@ class Repairs:
             about=f"{child.dotted}.{method}",
             met_at=call[1],
         )
+        if Gathering(self._linked).gather(child, boundary, method):
+            remedy = (
+                "repaired: what the base passes by name is gathered into what the donor's takes"
+            )
+            self.report(replace(breach, severity="note", remedy=remedy), repaired=True)
+            return
         callers = contract.callers_within(self._pair.donor, boundary, method)
         if not callers or method in callers:
             self.report(breach)

@@ -2,18 +2,19 @@
 # held against what the base's own code imports and what its METADATA asks for, and the pins are told, not changed.
 """Decisions about the distributions that grafted code imports."""
 
-import ast
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from vllm_graft.link.index import Index, is_inside
-from vllm_graft.link.linked import Linked, is_elsewhere
-from vllm_graft.link.symbols import flatten
-from vllm_graft.values.finding import Finding, Site
+from vllm_graft.link.linked import Linked
+from vllm_graft.link.packages import (
+    Imported,
+    imported_in_functions,
+    imported_with_modules,
+    read_from_packages,
+)
+from vllm_graft.values.finding import Finding
 from vllm_graft.values.install import Files, Install
 from vllm_graft.values.plan import DependencyDecision
 
@@ -29,16 +30,8 @@ _DISTRIBUTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Imported:
-    """A name that a grafted module takes from outside vLLM as it is imported."""
-
-    package: str
-    """Top-level import name."""
-    module: str
-    name: str
-    """Empty where the module itself is imported."""
-    site: Site
+_STEADY = frozenset({"torch"})
+"""Packages whose names stay for years: that nothing in the base uses one of them says nothing."""
 
 
 def check_requirements(
@@ -48,9 +41,7 @@ def check_requirements(
 
     Order: both by name of the distribution.
     """
-    by_package: dict[str, list[_Imported]] = {}
-    for imported in _imports(linked):
-        by_package.setdefault(imported.package, []).append(imported)
+    by_package = _of_each_package(linked, base, donor)
     base_pins, donor_pins = _pins(base), _pins(donor)
     findings: list[Finding] = []
     decisions: list[DependencyDecision] = []
@@ -92,27 +83,25 @@ def check_requirements(
     return tuple(findings), tuple(decisions)
 
 
-def _imports(linked: Linked) -> Iterator[_Imported]:
-    donor = linked.decisions.donor
-    for module in sorted(linked.decisions.taken):
-        for item in flatten(donor.tree(module).body):
-            if item.guard in {"try", "except", "TYPE_CHECKING"} or is_elsewhere(item.guard):
-                continue
-            yield from _imports_of(donor, module, item.node)
+def _of_each_package(linked: Linked, base: Install, donor: Install) -> dict[str, list[Imported]]:
+    """What is taken of each package: of one that the base uses, what is imported with a module, and names behind it.
 
-
-def _imports_of(donor: Index, module: str, node: ast.stmt) -> Iterator[_Imported]:
-    site = Site(install="donor", path=donor.path_of(module) or module, line=node.lineno)
-    if isinstance(node, ast.Import):
-        pairs = [(alias.name, "") for alias in node.names]
-    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-        pairs = [(node.module, alias.name) for alias in node.names]
-    else:
-        return
-    for source, name in pairs:
-        top = source.partition(".")[0]
-        if not is_inside(source) and top not in sys.stdlib_module_names:
-            yield _Imported(top, source, name, site)
+    A name is doubtful only where the donor does not ask for the very versions that the base asks for.
+    """
+    base_pins, donor_pins = _pins(base), _pins(donor)
+    found: dict[str, list[Imported]] = {}
+    for imported in imported_with_modules(linked):
+        found.setdefault(imported.package, []).append(imported)
+    for imported in imported_in_functions(linked):
+        if not _is_used(base, imported.package):
+            found.setdefault(imported.package, []).append(imported)
+    for read in read_from_packages(linked):
+        distribution = _distribution(read.package, base_pins, donor_pins)
+        pins = base_pins.get(distribution), donor_pins.get(distribution)
+        is_asked_alike = pins[0] is not None and pins[0] == pins[1]
+        if read.package in found and read.package not in _STEADY and not is_asked_alike:
+            found[read.package].append(read)
+    return found
 
 
 def _pins(install: Install) -> Mapping[str, str]:
@@ -160,7 +149,7 @@ def _is_used(base: Install, package: str) -> bool:
     )
 
 
-def _unknown_to(files: Files, imported: list[_Imported]) -> tuple[_Imported, ...]:
+def _unknown_to(files: Files, imported: list[Imported]) -> tuple[Imported, ...]:
     """Imports whose module or name no file of the base mentions."""
     return tuple(
         dict.fromkeys(
@@ -173,7 +162,7 @@ def _unknown_to(files: Files, imported: list[_Imported]) -> tuple[_Imported, ...
 
 
 def _keep(
-    distribution: str, found: str, wanted: str, imported: list[_Imported]
+    distribution: str, found: str, wanted: str, imported: list[Imported]
 ) -> DependencyDecision:
     return DependencyDecision(
         name=distribution,
@@ -185,7 +174,7 @@ def _keep(
 
 
 def _doubtful(
-    distribution: str, found: str, wanted: str, new: tuple[_Imported, ...]
+    distribution: str, found: str, wanted: str, new: tuple[Imported, ...]
 ) -> DependencyDecision:
     return DependencyDecision(
         name=distribution,
@@ -197,7 +186,7 @@ def _doubtful(
     )
 
 
-def _doubt(distribution: str, found: str, wanted: str, new: tuple[_Imported, ...]) -> Finding:
+def _doubt(distribution: str, found: str, wanted: str, new: tuple[Imported, ...]) -> Finding:
     asks = f"; the donor asks for {distribution}{wanted}" if wanted else ""
     return Finding(
         code="G402",
@@ -211,13 +200,13 @@ def _doubt(distribution: str, found: str, wanted: str, new: tuple[_Imported, ...
     )
 
 
-def _probe(imported: _Imported) -> str:
+def _probe(imported: Imported) -> str:
     if imported.name:
         return f"from {imported.module} import {imported.name}"
     return f"import {imported.module}"
 
 
-def _listed(new: tuple[_Imported, ...], most: int = 3) -> str:
+def _listed(new: tuple[Imported, ...], most: int = 3) -> str:
     shown = [f"{i.module}.{i.name}" if i.name else i.module for i in new]
     rest = len(shown) - most
     return ", ".join(shown[:most]) + (f" and {rest} more" if rest > 0 else "")

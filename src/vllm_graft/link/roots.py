@@ -4,17 +4,22 @@
 
 import ast
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from vllm_graft.errors import RequestError
-from vllm_graft.link.drafts import DraftRule, draft_rules, fired_rules, target_words
+from vllm_graft.link.drafts import DraftRule, draft_prefixes, draft_rules, fired_rules, target_words
 from vllm_graft.link.syntax import every_statement
 from vllm_graft.link.tables import SourceTrees, absolute_module, package_of, path_of
 from vllm_graft.link.vllm import Layout, ModelEntry, Role, room_of
 
 ParserKind = Literal["reasoning-parser", "tool-parser"]
+
+
+_KIND_OF_MODEL = re.compile(r"(?:For[A-Z]\w*|Model)$")
+"""What an architecture's name ends with: ``ForCausalLM``, ``ForConditionalGeneration``, ``Model``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +130,7 @@ def find_roots(
                     message,
                     remedy="Features are mtp, reasoning-parser=NAME and tool-parser=NAME.",
                 )
+    models.extend(_under_other_names(layout, trees, tuple(models)))
     for module in _modules(models):
         imported.setdefault(module, _config_imports(trees, module))
     return Roots(
@@ -227,6 +233,7 @@ def _model_types(
         for entry in table.entries
         if entry.symbol in family
     ]
+    found.extend(_types_of_that_name(layout, models))
     # The classes' own attribute covers text and vision parts, which no registry lists.
     for name, module in family.items():
         found.extend(_class_model_type(trees, name, module))
@@ -236,6 +243,19 @@ def _model_types(
         known = {word for rule in rules for word in rule.tested}
         found = [stem for stem in stems if stem in known]
     return tuple(sorted(set(found)))
+
+
+def _types_of_that_name(layout: Layout, models: Sequence[RootModel]) -> Iterator[str]:
+    """Give the model types whose config class is called as an architecture is, whatever file serves that.
+
+    Source: vLLM 0.31.0, ``MuseGlimmerAssistantModel`` is served by qwen3_dflash.py and configured by
+    ``MuseGlimmerAssistantConfig``, which nothing but the registry of configurations names.
+    """
+    names = {_KIND_OF_MODEL.sub("Config", model.architecture) for model in models}
+    for table in layout.of_role("config-registry"):
+        for entry in table.entries:
+            if entry.symbol in names:
+                yield entry.name
 
 
 def _family_configs(
@@ -344,6 +364,28 @@ def _drafts(
         )
     for name in dict.fromkeys(name for name in drafts if name not in known):
         yield _root(layout.by_architecture[name], "feature mtp")
+
+
+def _under_other_names(
+    layout: Layout, trees: SourceTrees, models: Sequence[RootModel]
+) -> Iterator[RootModel]:
+    """Give what the same classes are registered as once the engine has put its word before a draft's name.
+
+    Source: vLLM 0.31.0, registry.py: ``MuseGlimmerAssistantModel`` is asked for as ``DFlashMuseGlimmerAssistantModel``.
+    """
+    known = {model.architecture for model in models}
+    for model in models:
+        longer = [
+            entry
+            for name, entry in layout.by_architecture.items()
+            if name.endswith(model.architecture)
+            and name not in known
+            and (entry.module, entry.class_name) == (model.module, model.class_name)
+        ]
+        prefixes = draft_prefixes(trees) if longer else ()
+        for entry in longer:
+            if entry.architecture.removesuffix(model.architecture) in prefixes:
+                yield _root(entry, f"the name of {model.architecture} as a draft")
 
 
 def _parser(layout: Layout, kind: ParserKind, wanted: str, words: Sequence[str]) -> RootPart:

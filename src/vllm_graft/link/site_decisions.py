@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_graft.link.branches import attribute, branch, registered_definition
+from vllm_graft.link.engine_questions import EngineQuestion
 from vllm_graft.link.members import member
 from vllm_graft.link.names import top_level_names
 from vllm_graft.link.operands import operand
@@ -15,7 +16,13 @@ from vllm_graft.link.registering import Registration, export_eagerly
 from vllm_graft.link.roots import Roots
 from vllm_graft.link.sites import Mention, Owned
 from vllm_graft.link.tables import SourceTrees
-from vllm_graft.link.units import Unit, enclosing_condition, unit_of, variable_of
+from vllm_graft.link.units import (
+    Unit,
+    enclosing_condition,
+    makes_the_family,
+    unit_of,
+    variable_of,
+)
 from vllm_graft.link.vllm import Layout, Role, is_draft_table, kind_of_place, parser_package_of
 from vllm_graft.link.workbench import Outcome, Workbench
 from vllm_graft.values.finding import Finding, Severity, Site
@@ -53,6 +60,8 @@ class EditRequest:
     """Custom op that grafted code registers → its name in the grafted base."""
     donor_version: str
     """As it stands in module names: ``0_17_1``."""
+    questions: Sequence[EngineQuestion] = ()
+    """Where the base's engine asks for a class of which the graft brings another version."""
 
 
 def _registers_itself(unit: Unit) -> bool:
@@ -214,7 +223,9 @@ class SiteDecisions:
         label, layout = unit.label, self.request.donor_layout
         if label in layout.by_architecture and label not in self._asked:
             return f"nobody asked for {label}"
-        if mention.identifier in self.owned.unasked and unit.form != "member":
+        # A target that nobody asked for leads to the draft that somebody did.
+        leads_here = isinstance(unit.node, ast.If) and makes_the_family(unit.node, self.owned)
+        if mention.identifier in self.owned.unasked and unit.form != "member" and not leads_here:
             return f"nobody asked for {mention.identifier}"
         drafts_only = kind in {"speculative", "proposer"} or layout.lookup("mtp-types", label)
         if drafts_only and not self._drafts:

@@ -252,12 +252,14 @@ def _mentions(tree: ast.Module, path: str, owned: Owned) -> Iterator[Mention]:
     package = package_of(path)
     around: dict[ast.AST, ast.AST] = {}
     renamed: dict[str, str] = {}
-    """Names of this file → what they are called where they come from."""
+    """Names of this file → what they are called where they come from; classes → the family's that they stand on."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
             renamed.update((a.asname, a.name) for a in node.names if a.asname and owned.of(a.name))
+        if isinstance(node, ast.ClassDef):
+            renamed.update(_standing_on(node, owned, renamed))
         for word, line in _words(node, around.get(node), package):
             identifier = owned.of(renamed.get(word, word))
             if identifier is not None and (line, identifier) not in seen:
@@ -269,6 +271,17 @@ def _mentions(tree: ast.Module, path: str, owned: Owned) -> Iterator[Mention]:
         for child in inside:
             around[child] = node
         stack.extend(reversed(inside))
+
+
+def _standing_on(
+    node: ast.ClassDef, owned: Owned, renamed: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """A class that stands on one of the family's is of the family: what asks for it asks for that."""
+    for parent in node.bases:
+        written = ast.unparse(parent).partition("[")[0]
+        name = renamed.get(written, written.rpartition(".")[2])
+        if owned.of(name) in owned.exact:
+            yield node.name, name
 
 
 def _chain(node: ast.AST, around: Mapping[ast.AST, ast.AST]) -> tuple[ast.AST, ...]:

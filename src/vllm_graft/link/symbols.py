@@ -48,6 +48,11 @@ class Member:
         """The syntax node of a method; None for anything else."""
         return self.node if isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
+    @property
+    def nested(self) -> ast.ClassDef | None:
+        """The syntax node of a class that stands in the class; None for anything else."""
+        return self.node if isinstance(self.node, ast.ClassDef) else None
+
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """Of methods; ``self`` or ``cls`` included."""

@@ -59,7 +59,11 @@ def unit_of(mention: Mention, owned: Owned) -> Unit:
         ):
             return Unit(form="branch", ancestors=ancestors, at=index)
     for index, node in enumerate(ancestors[:-1]):
-        if isinstance(node, ast.If) and _makes_the_family(node, owned):
+        if (
+            isinstance(node, ast.If)
+            and ancestors[index + 1] not in node.orelse
+            and makes_the_family(node, owned)
+        ):
             return Unit(form="branch", ancestors=ancestors, at=index)
     for index, node in enumerate(ancestors):
         label = _member(node, ancestors, index, owned)
@@ -68,21 +72,18 @@ def unit_of(mention: Mention, owned: Owned) -> Unit:
     return _statement_unit(ancestors)
 
 
-def _makes_the_family(node: ast.If, owned: Owned) -> bool:
+def makes_the_family(node: ast.If, owned: Owned) -> bool:
     """Tell whether a condition is there to give something the family's name: ``config.model_type = "okapi_mtp"``.
 
     What it asks is about another model, the one that the family is the draft of.
     """
-    match node:
-        case ast.If(
-            body=[
-                *_,
-                ast.Assign(
-                    targets=[ast.Attribute(attr="model_type")],
-                    value=ast.Constant(value=str(text)),
-                ),
-            ],
-            orelse=[],
+    return any(_names_the_family(statement, owned) for statement in node.body)
+
+
+def _names_the_family(statement: ast.stmt, owned: Owned) -> bool:
+    match statement:
+        case ast.Assign(
+            targets=[ast.Attribute(attr="model_type")], value=ast.Constant(value=str(text))
         ):
             return owned.of(text) is not None
         case _:
@@ -154,14 +155,7 @@ def _member(node: ast.AST, ancestors: Sequence[ast.AST], index: int, owned: Owne
             # Only a call that is a table: LazyConfigDict(name="Class").
             if not isinstance(ancestors[index - 1], ast.Assign | ast.AnnAssign):
                 return None
-            return next(
-                (
-                    word.arg
-                    for word in keywords
-                    if word is inner and word.arg and owned.of(word.arg) is not None
-                ),
-                None,
-            )
+            return next((_word_of(word, owned) for word in keywords if word is inner), None)
         case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=items)):
             held = ancestors[index + 2] if index + 2 < len(ancestors) else None
             return _label_of(next((item for item in items if item is held), None), owned)
@@ -182,6 +176,17 @@ def _entry(node: ast.Dict, inner: ast.AST, owned: Owned) -> str | None:
         if any(_is_word(word, owned) for word in words):
             return members(ast.Dict(keys=[key], values=[value]))[0][0]
     return None
+
+
+def _word_of(word: ast.keyword, owned: Owned) -> str | None:
+    """Label of an entry of a table that is a call; of ``**{"okapi-2": …}`` too, whose key is no name."""
+    match word:
+        case ast.keyword(arg=str(name)):
+            return name if owned.of(name) is not None else None
+        case ast.keyword(value=ast.Dict(keys=[ast.Constant() as key])):
+            return f"**{ast.unparse(word.value)}" if _is_word(key, owned) else None
+        case _:
+            return None
 
 
 def _label_of(item: ast.AST | None, owned: Owned) -> str | None:

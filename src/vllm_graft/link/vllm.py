@@ -34,13 +34,35 @@ Role = Literal[
 
 MODELS = "vllm.model_executor.models"
 REGISTRY_PATH = "vllm/model_executor/models/registry.py"
+DRAFTS_TABLE = "_SPECULATIVE_DECODING_MODELS"
+"""The table of REGISTRY_PATH that lists drafts; vLLM 0.8 to 0.31."""
 SPECULATIVE_PATH = "vllm/config/speculative.py"
 CONFIGS = "vllm.transformers_utils.configs"
+DRAFT_NAMES_PATH = "vllm/transformers_utils/configs/eagle.py"
+"""Where the engine puts a word before the name of a draft's architecture; vLLM 0.11 to 0.31."""
 ENVIRONMENT = "vllm.envs"
 ENVIRONMENT_READERS = "environment_variables"
 """The dict of ENVIRONMENT that maps a variable to the function that reads it, called at each access."""
 OVERRIDE = "hf_config_override"
 """The function of SPECULATIVE_PATH that turns a target's config into its draft's."""
+
+WEIGHTS_ROOM = "vllm.model_executor.models.utils"
+STACKING_MAP = "WeightsMapper"
+STACKED_FIELD = "orig_to_new_stacked"
+STACKED_MARK = "shard_id"
+"""What the map's ``apply`` sets on a tensor. Source: 0.25.1 and 0.31.0, models/utils.py; read by layers/linear.py."""
+LOADER = "AutoWeightsLoader"
+LOADER_STEP = "_load_param"
+REGISTERED_MODEL = "init_vllm_registered_model"
+
+OPTIONAL_INTERFACES = frozenset({"SupportsEncoderCudaGraph"})
+"""Interfaces that a model may have or not, and that change no result. Source: vLLM 0.20.2 to 0.31.0,
+v1/worker/gpu_model_runner.py: asked with ``supports_encoder_cudagraph`` (``isinstance``), and off by default."""
+
+ADAPTERS = "vllm/lora/"
+ADAPTER_INTERFACE = "SupportsLoRA"
+"""A model that is no such thing is refused with adapters. Source: vLLM 0.14.1 to 0.31.0, interfaces.py
+``supports_lora`` and v1/worker/lora_model_runner_mixin.py ``load_lora_model`` ("does not support LoRA yet")."""
 
 SECOND_TREE = "vllm.models"
 REGISTRY_UNION = "_VLLM_MODELS"
