@@ -55,7 +55,7 @@ class BetweenReleases:
 
     def wants_set(self, argument: str) -> bool:
         """Tell whether either joins a config keyword with a set."""
-        return self.before.wants_set(argument) or self.after.wants_set(argument)
+        return bool(self.before.wants_set(argument) or self.after.wants_set(argument))
 
     def allows_layer_type(self, name: str) -> bool | None:
         """Tell what both say of an entry of ``layer_types``."""

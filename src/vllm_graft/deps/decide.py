@@ -32,6 +32,8 @@ class Situation:
     installed: TransformersFacts | None
     """The base's own transformers; None where there is none, or nobody told what it has."""
     published: PublishedReleases
+    is_stated: bool = False
+    """Whether the base's transformers is there by the user's word: a wheel has none."""
 
     @cached_property
     def candidates(self) -> tuple[TransformersFacts, ...]:
@@ -47,7 +49,7 @@ class Situation:
     def found(self) -> str:
         """Say what the base has or asks for."""
         if version := self.environment.version(PACKAGE):
-            return version
+            return f"{version}, as said by --with" if self.is_stated else version
         return ", ".join(
             f"{PACKAGE}{each.specifier}" for each in self._own_demands(self.environment)
         )
@@ -131,7 +133,8 @@ def _is_untold(need: Need, told: Iterable[bool | None]) -> bool:
 
 def _on(situation: Situation, candidates: Sequence[TransformersFacts]) -> str:
     if situation.installed is not None:
-        return situation.installed.told_by
+        told_by = situation.installed.told_by
+        return f"{told_by}, as said by --with" if situation.is_stated else told_by
     if situation.environment.version(PACKAGE):
         return f"transformers {situation.environment.version(PACKAGE)}, of which nothing is known"
     if not candidates:
@@ -292,7 +295,8 @@ def _found(
     why = needs[0].lack(first)
     among = situation.published.versions
     if situation.installed is not None:
-        return f"the base has transformers {first.version}: {why}"
+        whose = "--with gives the base" if situation.is_stated else "the base has"
+        return f"{whose} transformers {first.version}: {why}"
     shown = render_versions((each.version for each in lacking), among)
     if len(lacking) == len(candidates):
         return f"no release that the base's {situation.found} allows ({shown}) will do: {why}"

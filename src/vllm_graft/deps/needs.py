@@ -4,6 +4,7 @@
 """What grafted code needs of transformers."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ NeedKind = Literal[
 ]
 
 PACKAGE = "transformers"
+_WORD = re.compile(r"\w+")
 CONFIG_FILE = "config.json"
 """Path of the site of what the model's own file asks for."""
 
@@ -70,7 +72,8 @@ class Need:
             case "config member":
                 return facts.has_config_member(self.name)
             case "set argument":
-                return not facts.wants_set(self.name)
+                wants = facts.wants_set(self.name)
+                return None if wants is None else not wants
             case "model type":
                 return facts.knows_model_type(self.name)
             case "class":
@@ -178,13 +181,14 @@ def _needs(texts: Sequence[_Text]) -> Iterator[Need]:
 
 def _needed_imports(tree: ast.Module, package: str) -> Iterator[tuple[ast.stmt, str, str]]:
     """Give what is imported from a package whenever the module is, and by its functions when they run."""
+    answers = _names_of_versions(tree, package)
     for item in flatten(tree.body):
-        if _is_own_answer(item.guard, package):
+        if _is_own_answer(item.guard, package, answers):
             continue
         if isinstance(item.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for body in _function_bodies(item.node):
                 for inner in flatten(body):
-                    if not _is_own_answer(inner.guard, package):
+                    if not _is_own_answer(inner.guard, package, answers):
                         yield from _taken(inner.node, package)
         else:
             yield from _taken(item.node, package)
@@ -196,13 +200,34 @@ def _function_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield inner.body
 
 
-def _is_own_answer(guard: str, package: str) -> bool:
+def _names_of_versions(tree: ast.Module, package: str) -> frozenset[str]:
+    """Give the names of a module that say which version of a package is there, or follow from one that does.
+
+    Source: vllm 0.31.0, models/pixtral.py, ``TRANSFORMERS_WITH_AXIAL_ROPE``.
+    """
+    found: set[str] = set()
+    for item in flatten(tree.body):
+        match item.node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                said = ast.unparse(value).casefold()
+                follows = any(
+                    isinstance(each, ast.Name) and each.id in found for each in every_node(value)
+                )
+                if follows or (package in said and "version" in said):
+                    found.add(name)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _is_own_answer(guard: str, package: str, answers: frozenset[str]) -> bool:
     """Whether an import stands where its lack is expected, or where this platform never comes."""
     return (
         guard in {"try", "except", ONLY_TYPES}
         or is_elsewhere(guard)
         or "version" in guard.casefold()
         or package in guard
+        or not answers.isdisjoint(_WORD.findall(guard))
     )
 
 

@@ -5,11 +5,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from vllm_graft.deps.decide import Situation, decide_transformers
+from vllm_graft.deps.asked import Asked, contradictions, unread
+from vllm_graft.deps.decide import Decided, Situation, decide_transformers
 from vllm_graft.deps.environment import Demand, ModelledEnvironment
 from vllm_graft.deps.library import Library
 from vllm_graft.deps.needs import PACKAGE, Need, names_from, needs_of_modules
+from vllm_graft.deps.transformers_facts import TransformersFacts
 from vllm_graft.values.finding import Finding, Site
 from vllm_graft.values.plan import DependencyDecision, GraftPlan, Rung, Verdict
 
@@ -30,13 +33,24 @@ class Judgement:
         default_factory=dict[str, "tuple[str, Library]"]
     )
     """Other distributions that can be read in the base: name → import name, and text."""
+    control: ModelledEnvironment | None = None
+    """The base's environment as it is, where the situation is that of a change to it."""
+    asked: Asked | None = None
+    """What the base's own interpreter said; None: it was not asked."""
+    read: TransformersFacts | None = None
+    """Where it was asked: what was read of the base's transformers before."""
+
+
+def needs_of_judgement(plan: GraftPlan, judgement: Judgement) -> tuple[Need, ...]:
+    """Give everything that is asked of transformers."""
+    return (*needs_of_modules(plan.modules), *judgement.checkpoint)
 
 
 def judge_pins(plan: GraftPlan, judgement: Judgement) -> GraftPlan:
     """Give the plan with P3 decided: dependencies, findings, rung and verdict."""
     situation = judgement.situation
-    needs = (*needs_of_modules(plan.modules), *judgement.checkpoint)
-    decided = decide_transformers(needs, situation)
+    needs = needs_of_judgement(plan, judgement)
+    decided = _with_asked(decide_transformers(needs, situation), judgement)
     findings = [each for each in plan.findings if not _is_about(each, PACKAGE)]
     if not decided.settled:
         findings += [each for each in plan.findings if _is_about(each, PACKAGE)]
@@ -50,15 +64,50 @@ def judge_pins(plan: GraftPlan, judgement: Judgement) -> GraftPlan:
                 dependencies[name] = kept
                 findings = [each for each in findings if not _is_about(each, name)]
             findings += told
-    findings += [*decided.findings, *_violated(situation.environment)]
+    findings += [*decided.findings, *_violated(judgement.control or situation.environment)]
     ordered = tuple(sorted(dict.fromkeys(findings), key=_order))
     return replace(
         plan,
         findings=ordered,
         dependencies=tuple(dependencies[name] for name in sorted(dependencies)),
         verdict=_verdict(ordered),
-        rungs=tuple(_rungs(plan.rungs, ordered, decided.on, has_needs=bool(needs))),
+        rungs=tuple(
+            _rungs(plan.rungs, ordered, _shown(needs, decided, judgement), judgement.asked)
+        ),
     )
+
+
+def _with_asked(decided: Decided, judgement: Judgement) -> Decided:
+    """Say of a decision what was executed to support it, and what contradicts it."""
+    asked = judgement.asked
+    if asked is None:
+        return decided
+    sentence = asked.sentence
+    if against := unread(asked, judgement.read):
+        shown = ", ".join(dict.fromkeys(need.wanted for need in against))
+        sentence += f"; it has {shown}, though its release was read to have not: its word counts"
+    found = judgement.situation.environment.version(PACKAGE)
+    more = tuple(contradictions(asked, judgement.read, found))
+    return replace(
+        decided,
+        dependency=replace(decided.dependency, reason=f"{decided.dependency.reason}; {sentence}"),
+        findings=(*decided.findings, *more),
+        settled=decided.settled and not asked.error,
+        on=f"{decided.on}; {sentence}",
+    )
+
+
+def _shown(needs: Sequence[Need], decided: Decided, judgement: Judgement) -> str:
+    shown = decided.on if needs else "grafted code needs nothing of transformers"
+    return f"METADATA, and {shown}" + ("" if judgement.asked else "; read, not run")
+
+
+def with_findings(plan: GraftPlan, more: Iterable[Finding]) -> GraftPlan:
+    """Give a plan whose pins are judged, with these findings about them too."""
+    ordered = tuple(sorted(dict.fromkeys((*plan.findings, *more)), key=_order))
+    outcome = _outcome(ordered)
+    rungs = (replace(each, outcome=outcome) if each.name == PINS else each for each in plan.rungs)
+    return replace(plan, findings=ordered, verdict=_verdict(ordered), rungs=tuple(rungs))
 
 
 def _is_about(finding: Finding, name: str) -> bool:
@@ -120,23 +169,36 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
     return "review" if "review" in severities else "ok"
 
 
-def _rungs(
-    rungs: Iterable[Rung], findings: Iterable[Finding], on: str, *, has_needs: bool
-) -> Iterator[Rung]:
+def _outcome(findings: Iterable[Finding]) -> Literal["passed", "review", "failed"]:
     severities = {each.severity for each in findings if each.code.startswith("G4")}
-    outcome = "passed"
     if "blocked" in severities:
-        outcome = "failed"
-    elif "review" in severities:
-        outcome = "review"
+        return "failed"
+    return "review" if "review" in severities else "passed"
+
+
+def _rungs(
+    rungs: Iterable[Rung], findings: Iterable[Finding], on: str, asked: Asked | None
+) -> Iterator[Rung]:
+    outcome = _outcome(findings)
     for rung in rungs:
         if rung.name != PINS:
             yield rung
             continue
-        shown = on if has_needs else "grafted code needs nothing of transformers"
-        yield Rung(name=PINS, outcome=outcome, on=f"METADATA, and {shown}; read, not run")
-        yield Rung(
+        yield Rung(name=PINS, outcome=outcome, on=on)
+        yield _config_rung(asked)
+
+
+def _config_rung(asked: Asked | None) -> Rung:
+    if asked is None or asked.config is None:
+        return Rung(
             name=CONFIG,
             outcome="not run",
             on="an interpreter with the base's transformers, and the model's config.json",
         )
+    config = asked.config
+    if config.state == "yes":
+        on = f"the model's config.json, loaded by {config.text} of transformers {asked.version} in {asked.by}"
+        return Rung(name=CONFIG, outcome="passed", on=on)
+    return Rung(
+        name=CONFIG, outcome="failed", on=f"the model's config.json, in {asked.by}: {config.text}"
+    )

@@ -52,7 +52,7 @@ class TransformersFacts(Protocol):
         """Tell whether the parent of all config classes has an attribute or method."""
         ...
 
-    def wants_set(self, argument: str) -> bool:
+    def wants_set(self, argument: str) -> bool | None:
         """Tell whether a config keyword is joined with a set, so that a list given for it is refused."""
         ...
 
