@@ -2,9 +2,9 @@
 # image, so that neither the base's own blob is needed (which only `docker save` gives) nor the engine's version matters.
 """Configurations of images, as canonical JSON."""
 
-import json
 from collections.abc import Mapping
 
+from vllm_graft.image.inside_archive import canonical_json
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.image import ImageFacts
 
@@ -38,13 +38,6 @@ _CREATED = "1980-01-01T00:00:00Z"
 """Fixed: the same image on any day. The first date that every archive format can hold."""
 
 
-def canonical_json(value: object) -> bytes:
-    """Give the one form of a JSON value."""
-    return json.dumps(
-        value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-    ).encode()
-
-
 def kept_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Give what a container of the image is started with; what is empty or null is the same as not said."""
     return {name: settings[name] for name in _SETTINGS if settings.get(name)}
@@ -60,38 +53,55 @@ def canonical_digest(facts: ImageFacts) -> Digest:
     return Digest.of(canonical_json({**_platform(facts), "config": settings, **_rootfs(facts)}))
 
 
-def grafted(
-    base: ImageFacts, layer: Digest, labels: Mapping[str, str], reference: str
-) -> ImageFacts:
-    """Give the base with one layer more; its canonical digest stands in a label of its own."""
+def without_entrypoint(settings: Mapping[str, object]) -> dict[str, object]:
+    """Give settings in which nothing is started by itself; the command, which was the entrypoint's, goes with it."""
+    kept = kept_settings(settings)
+    if kept.pop("Entrypoint", None):
+        kept.pop("Cmd", None)
+    return kept
 
-    def labelled(more: Mapping[str, str]) -> ImageFacts:
+
+def labelled(
+    base: ImageFacts,
+    labels: Mapping[str, str],
+    reference: str,
+    *,
+    layer: Digest | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> ImageFacts:
+    """Give the base with labels, its canonical digest in one of its own.
+
+    ``layer``: one more, on top; ``settings``: instead of the base's.
+    """
+    kept = kept_settings(base.settings if settings is None else settings)
+
+    def of(more: Mapping[str, str]) -> ImageFacts:
         return ImageFacts(
             reference=reference,
             architecture=base.architecture,
             system=base.system,
             variant=base.variant,
-            settings={**kept_settings(base.settings), "Labels": {**base.labels, **more}},
-            layers=(*base.layers, layer),
+            settings={**kept, "Labels": {**base.labels, **more}},
+            layers=base.layers if layer is None else (*base.layers, layer),
         )
 
-    digest = canonical_digest(labelled(labels))
-    return labelled({**labels, CONFIG_LABEL: str(digest)})
+    digest = canonical_digest(of(labels))
+    return of({**labels, CONFIG_LABEL: str(digest)})
 
 
-def encode_configuration(facts: ImageFacts) -> bytes:
-    """Give an image configuration.
+def encode_configuration(facts: ImageFacts, *, is_layered: bool = True) -> bytes:
+    """Give an image configuration; ``is_layered``: whether the last layer is this program's.
 
     Source: OCI image specification 1.1, config.md. The history of the base is not known to the engine's client in this form;
     one entry a layer is what loading demands.
     """
-    history = [
-        {"created": _CREATED, "created_by": text}
-        for text in (
-            *(f"layer {number + 1} of the base" for number in range(len(facts.layers) - 1)),
-            "vllm-graft build",
-        )
+    below = facts.layers[:-1] if is_layered else facts.layers
+    history: list[dict[str, object]] = [
+        {"created": _CREATED, "created_by": f"layer {number} of the base"}
+        for number, _ in enumerate(below, 1)
     ]
+    own: dict[str, object] = {"created": _CREATED, "created_by": "vllm-graft build"}
+    history.append(own if is_layered else {**own, "empty_layer": True})
     value = {
         **_platform(facts),
         "config": kept_settings(facts.settings),

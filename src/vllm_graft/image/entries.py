@@ -11,6 +11,8 @@ from vllm_graft.install.native import Binary
 from vllm_graft.install.search import KEPT_METADATA
 from vllm_graft.values.digest import Digest
 
+_DEEPEST_HOME = 3
+
 EntryKind = Literal["folder", "file", "link", "hard link", "whiteout", "opaque"]
 """``whiteout``: the name is gone in this layer; ``opaque``: all that lower layers have in the folder is."""
 
@@ -90,12 +92,14 @@ def is_kept(path: str) -> bool:
         return _is_kept_metadata(steps[-1], name)
     if name.endswith((".pth", ".egg-link")) or name == "pyvenv.cfg":
         return True
+    if name == ".bashrc":
+        return len(steps) <= _DEEPEST_HOME
     # The tag of a checkout tells its version.
     return "/.git" in f"/{folders}" and (name in ("HEAD", "packed-refs") or "refs/heads" in folders)
 
 
 def _is_kept_metadata(folder: str, name: str) -> bool:
-    if name in ("METADATA", "PKG-INFO"):
+    if name in ("METADATA", "PKG-INFO", "RECORD"):
         return folder.endswith((".dist-info", ".egg-info"))
     if name in ("plan.json", "graft.lock"):
         return folder.startswith("vllm_graft_overlay-")
@@ -111,6 +115,8 @@ def is_noted(path: str) -> bool:
     """Tell whether the existence of this file may be asked for."""
     folders, _, name = path.rpartition("/")
     steps = folders.split("/")
-    return (name.endswith(".pyc") and "vllm" in steps) or (
-        name.startswith("python") and steps[-1] == "bin"
+    return (
+        (name.endswith(".pyc") and "vllm" in steps)
+        or (name.startswith("python") and steps[-1] == "bin")
+        or name.endswith(".sh")
     )

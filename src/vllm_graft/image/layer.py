@@ -14,7 +14,9 @@ from pathlib import PurePosixPath
 from packaging.version import InvalidVersion, Version
 
 from vllm_graft.errors import BuildError
+from vllm_graft.image.installed import Surroundings
 from vllm_graft.image.overlay import OverlayFile
+from vllm_graft.image.wheel_files import WheelFile
 from vllm_graft.values.codec import encode_plan, plan_digest
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.image import Placed, Placement
@@ -49,6 +51,10 @@ class LayerPlan:
     """Absolute path of every folder above these → mode and owner."""
 
 
+NO_LAYER = LayerPlan(files=(), gone=(), folders={})
+"""To begin with where wheels are all that a layer holds."""
+
+
 def plan_layer(
     plan: GraftPlan, overlay: Sequence[OverlayFile], placement: Placement, *, bytecode: str = ""
 ) -> LayerPlan:
@@ -78,6 +84,27 @@ def plan_layer(
     return LayerPlan(
         files=tuple(sorted(files, key=lambda each: each.place)),
         gone=tuple(sorted(gone)),
+        folders={place: folders[place] for place in sorted(folders)},
+    )
+
+
+def with_wheels(
+    planned: LayerPlan, files: Sequence[WheelFile], surroundings: Surroundings
+) -> LayerPlan:
+    """Give a layer that also holds the files of wheels, and hides what they replace."""
+    placement = Placement(root="", entries={**planned.folders, **surroundings.entries})
+    folders = dict(planned.folders)
+    placed = {each.place: each for each in planned.files}
+    for file in files:
+        above = _note_folders(file.place, placement, folders)
+        mode = 0o755 if file.executable else 0o644
+        like = Placed(mode=mode, uid=above.uid, gid=above.gid, is_folder=False)
+        placed[file.place] = LayerFile(place=file.place, content=file.content, like=like)
+    for place in surroundings.gone:
+        _note_folders(place, placement, folders)
+    return LayerPlan(
+        files=tuple(placed[place] for place in sorted(placed)),
+        gone=tuple(sorted({*planned.gone, *surroundings.gone})),
         folders={place: folders[place] for place in sorted(folders)},
     )
 
@@ -130,7 +157,7 @@ def _metadata(plan: GraftPlan, overlay: Sequence[OverlayFile]) -> dict[str, byte
     remove vLLM's files.
     """
     version = overlay_version(plan)
-    folder = f"{DISTRIBUTION.replace('-', '_')}-{version}.dist-info"
+    folder = metadata_folder(version)
     names = ", ".join(plan.architectures)
     texts = {
         "INSTALLER": b"vllm-graft\n",
@@ -154,12 +181,22 @@ def _hash(content: bytes) -> str:
 
 def overlay_version(plan: GraftPlan) -> str:
     """Give a version that says what was grafted onto what, such as ``0.14.1+from.0.17.1.1f3a09bc``."""
+    return spell_version(plan.base.version, plan.donor.version, plan_digest(plan))
+
+
+def spell_version(base: str, donor: str, plan: Digest) -> str:
+    """Give the version of a graft of a donor's release onto a base's."""
     try:
-        public = Version(plan.base.version).public
+        public = Version(base).public
     except InvalidVersion:
         public = "0"
-    donor = ".".join(re.findall(r"[a-z0-9]+", plan.donor.version.lower()))
-    return f"{public}+from.{donor}.{plan_digest(plan).hex[:8]}"
+    words = ".".join(re.findall(r"[a-z0-9]+", donor.lower()))
+    return f"{public}+from.{words}.{plan.hex[:8]}"
+
+
+def metadata_folder(version: str) -> str:
+    """Name the ``*.dist-info`` of a graft; its plan lies in it as ``plan.json``."""
+    return f"{DISTRIBUTION.replace('-', '_')}-{version}.dist-info"
 
 
 def encode_layer(planned: LayerPlan) -> bytes:

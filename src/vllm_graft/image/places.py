@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from re import fullmatch, search
 
-from vllm_graft.install.environment_layout import SITE_PATTERNS
+from packaging.utils import canonicalize_name
+
+from vllm_graft.install.environment_layout import SITE_PATTERNS, interpreter_of_site
 from vllm_graft.install.search import FileSystem
 from vllm_graft.values.image import ImageFacts
 
@@ -55,6 +57,38 @@ def interpreter_within(place: str, files: FileSystem) -> Interpreter:
     real = files.real_path(place)
     sites = () if files.exists(f"{real}/vllm/__init__.py") else _sites(real, files)
     return Interpreter(prefix=real, sites=sites or (real,))
+
+
+def install_place(root: str, interpreter: Interpreter, files: FileSystem) -> tuple[str, str]:
+    """Give the site directory that distributions go into, and the interpreter that scripts name; empty where there is none.
+
+    ``root``: where vLLM lies, which is that directory if it is one.
+    """
+    sites = [each for each in interpreter.sites if interpreter_of_site(each)]
+    if not sites:
+        return "", ""
+    site = root if root in sites else sites[0]
+    version = (interpreter_of_site(site) or "").replace("cp3", "3.")
+    for prefix in (str(PurePosixPath(site).parents[2]), interpreter.prefix.rstrip("/")):
+        for name in (f"python{version}", *_PYTHONS):
+            if files.exists(f"{prefix}/bin/{name}"):
+                return site, f"{prefix}/bin/{name}"
+    return site, ""
+
+
+def metadata_places(sites: tuple[str, ...], files: FileSystem) -> Mapping[str, str]:
+    """Give where the metadata of each distribution lies; where it lies twice, the one that Python finds.
+
+    Source: packaging.python.org, "Recording installed projects": the folder is called by name and version, each with its
+    hyphens as underscores.
+    """
+    found: dict[str, str] = {}
+    for site in sites:
+        for name in files.names(site):
+            stem, dot, kind = name.rpartition(".")
+            if dot and kind in ("dist-info", "egg-info"):
+                found.setdefault(canonicalize_name(stem.partition("-")[0]), f"{site}/{name}")
+    return found
 
 
 def _prefixes(facts: ImageFacts, variables: Mapping[str, str]) -> Iterator[str]:

@@ -43,6 +43,10 @@ class Supply(Protocol):
         """Give this folder with everything in it."""
         ...
 
+    def some(self, place: str) -> tuple[Iterable[LayerEntry], bool]:
+        """Give what of this folder comes quickly, and whether that is all."""
+        ...
+
 
 @dataclass(slots=True)
 class ImageTree:
@@ -52,6 +56,8 @@ class ImageTree:
     layers: int = 0
     supply: Supply | None = None
     """None: all is there."""
+    everything: bool = False
+    """Whether every file is in it, also those that nobody asks about else."""
     known: set[str] = field(default_factory=set[str])
     """Places that were asked of the supply."""
     whole: set[str] = field(default_factory=set[str])
@@ -106,7 +112,9 @@ class ImageTree:
         if entry.kind == "hard link":
             entry = self._linked(entry)
         # A file that nobody asks about matters only where it takes the place of something.
-        quiet = entry.kind == "file" and not (is_kept(entry.path) or is_noted(entry.path))
+        quiet = entry.kind == "file" and not (
+            self.everything or is_kept(entry.path) or is_noted(entry.path)
+        )
         if quiet and not is_binary(entry.path):
             above = self._node(folder)
             if above is None or above.children is None or name not in above.children:
@@ -217,6 +225,21 @@ class ImageTree:
         if self.whole.isdisjoint(steps):
             self.whole.add(real)
             self._take(self.supply.all(real))
+
+    def fetch_some(self, place: str) -> bool:
+        """See to it that what is in this folder is there, unless it is very large; tells whether all is."""
+        node = self.find(place)
+        real = self.real_path(place)
+        steps = ["/", *(f"/{each}" for each in accumulate(real.split("/")[1:], "{}/{}".format))]
+        if self.supply is None or node is None or node.children is None:
+            return True
+        if not self.whole.isdisjoint(steps):
+            return True
+        entries, is_all = self.supply.some(real)
+        self._take(entries)
+        if is_all:
+            self.whole.add(real)
+        return is_all
 
     def _take(self, entries: Iterable[LayerEntry]) -> None:
         taken = tuple(entries)
