@@ -20,6 +20,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ FORKED_MODULES = (
     "transformers.modeling_utils",
 )
 """Imported before forking, where the install has them: what most cases import anyway."""
+COMMON_MODULES = tuple(name for name in FORKED_MODULES if name.partition(".")[0] != "vllm")
+"""Those that are the same for every tree: imported before forking where cases have trees of their own."""
 
 SAID = 3000
 LIMIT = 180
@@ -85,12 +88,7 @@ def identity(tree: str | None) -> dict[str, Any]:
     if found is None or (tree is not None and Path(tree).resolve() not in found.parents):
         message = f"vllm would be imported from {found}, not from the tree {tree}"
         raise SystemExit(message)
-    for module in FORKED_MODULES:
-        try:
-            importlib.import_module(module)
-        except ImportError:
-            if module in {"torch", "vllm"}:
-                raise
+    import_all(FORKED_MODULES)
     import torch
     import transformers
 
@@ -113,6 +111,32 @@ def identity(tree: str | None) -> dict[str, Any]:
             "python": sys.version.split()[0],
         },
     }
+
+
+def import_all(modules: tuple[str, ...]) -> None:
+    """Import modules, those that there are.
+
+    Raises:
+        ImportError: torch or vLLM itself cannot be imported.
+    """
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            if module in {"torch", "vllm"}:
+                raise
+
+
+def of_its_own_tree(case: Any) -> dict[str, Any]:
+    """Answer a case that names a tree; nothing of vLLM was imported in this process before."""
+    tree = case.asked["tree"]
+    sys.path.insert(0, tree)
+    importlib.invalidate_caches()
+    try:
+        told = identity(tree)
+    except SystemExit as error:
+        return {"reached": [], "failed": "import", "error": str(error)}
+    return {**case.answer(), **told}
 
 
 def apart(
@@ -190,8 +214,12 @@ def main(request_file: Path, answer_file: Path) -> None:
         scratch = Path(place)
         prepare(request, scratch)
         answers: dict[str, Any] = {"cases": {}}
+        trees = {case.get("tree") for case in request.get("cases", {}).values()} - {None}
         try:
-            answers |= identity(request.get("tree"))
+            if trees:
+                import_all(COMMON_MODULES)
+            else:
+                answers |= identity(request.get("tree"))
         except (Exception, SystemExit) as error:
             answers["error"] = f"{type(error).__name__}: {error}"
             answers["traceback"] = traceback.format_exc()
@@ -202,7 +230,8 @@ def main(request_file: Path, answer_file: Path) -> None:
             begin = time.monotonic()
             limit = float(case.asked.get("limit", request.get("limit", LIMIT)))
             memory = float(case.asked.get("memory", request.get("memory", MEMORY)))
-            found = apart(case.answer, scratch, limit, memory)
+            work = partial(of_its_own_tree, case) if trees else case.answer
+            found = apart(work, scratch, limit, memory)
             found["seconds"] = round(time.monotonic() - begin, 2)
             answers["cases"][name] = found
             print(f"{name}: {found.get('error', 'done')[:200]}", file=sys.stderr, flush=True)

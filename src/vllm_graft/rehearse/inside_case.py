@@ -17,6 +17,7 @@ from vllm_graft.rehearse import (
     inside_asserts,
     inside_config,
     inside_drafts,
+    inside_registry,
     inside_stand_ins,
     inside_supply,
     inside_tensors,
@@ -91,9 +92,15 @@ class Case:
             self.found["error"] = f"{type(error).__name__}: {error}"
             self.found["traceback"] = traceback.format_exc()
             self.found["where"] = last_of_the_tree(inside_asserts.cause(error))
+        self._registered()
         if inside_stand_ins.used:
             self.found["stand_ins"] = list(inside_stand_ins.used)
         return self.found
+
+    def _registered(self) -> None:
+        """Keep what the registry says; after the import of the class, whose own error tells more."""
+        if "registry" not in self.found:
+            self.found["registry"] = inside_registry.inspected(self.asked["architecture"])
 
     def _wanted(self, step: str) -> bool:
         return STEPS.index(step) <= STEPS.index(self.asked.get("until", STEPS[-1]))
@@ -111,7 +118,9 @@ class Case:
         self.tries += 1
         if not self.asked.get("supply") or self.tries > MOST_TRIES:
             return False
-        if self.asked.get("stand_ins") and inside_stand_ins.other_runner(error):
+        if self.asked.get("stand_ins") and (
+            inside_stand_ins.other_runner(error) or inside_stand_ins.other_backend(error)
+        ):
             return True
         configuration = self.found["configuration"]
         module = inside_config.module_of(self.asked["architecture"])
@@ -175,16 +184,20 @@ class Case:
             inside_config.write_tokenizer(folder)
             inside_config.write_processors(folder, config.get("model_type"))
         for name, content in self.asked.get("files", {}).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(json.dumps(content))
-        inside_config.know_classes(config, found)
+        for name, listed in self.asked.get("tensor_files", {}).items():
+            inside_weights.write(folder / name, listed)
+        inside_config.know_classes(config, found, self.asked.get("class_name", "KeptConfig"))
         return folder
 
     def _engine_configuration(self, folder: Path | None) -> Any:
         from vllm.engine.arg_utils import EngineArgs
 
-        inspect_here()
         # Else vLLM says only that it could not be inspected, and logs why.
-        inside_config.import_class(self.asked["architecture"])
+        for name in (self.asked["architecture"], *self.found.get("served_with", ())[:1]):
+            inside_config.import_class(name)
+        self._registered()
         known = {one.name for one in dataclasses.fields(EngineArgs)}
         wanted = {**ENGINE, **self.asked.get("engine", {})}
         if not self.asked.get("tokenizer", True):
@@ -262,18 +275,6 @@ def settings(config: Any) -> dict[str, Any]:
         "block_size": cache.block_size,
         "attention_ops": list(getattr(type(config.compilation_config), "_attention_ops", ())),
     }
-
-
-def inspect_here() -> None:
-    """Let vLLM's registry look at classes in this process, which is a fork for one case anyway.
-
-    It starts a new Python for each class, which imports all of vLLM once more.
-    Source: vllm 0.14.1 to 0.31.0, model_executor/models/registry.py, ``_run_in_subprocess``.
-    """
-    from vllm.model_executor.models import registry
-
-    if hasattr(registry, "_run_in_subprocess"):
-        registry._run_in_subprocess = lambda question: question()
 
 
 def process_groups(config: Any) -> None:

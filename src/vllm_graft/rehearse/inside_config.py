@@ -306,11 +306,12 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def know_classes(config: dict[str, Any], found: Found) -> None:
+def know_classes(config: dict[str, Any], found: Found, class_name: str) -> None:
     """Let transformers know the class of a model type that it does not know.
 
     A class that only the model file names is registered nowhere. Where there is none at all (the checkpoint brings
-    its own code, which does not run here), a class that keeps what the file says stands for it.
+    its own code, which does not run here), a class that keeps what the file says stands for it, under the name that
+    the checkpoint's own has: some models ask for it.
     """
     from transformers import AutoConfig
 
@@ -319,11 +320,11 @@ def know_classes(config: dict[str, Any], found: Found) -> None:
         return
     kept = found.config_class
     if kept is None or kept.model_type != model_type:
-        kept = keeper(model_type)
+        kept = keeper(model_type, class_name)
     AutoConfig.register(model_type, kept, exist_ok=True)
 
 
-def keeper(model_type: str) -> Any:
+def keeper(model_type: str, class_name: str = "KeptConfig") -> Any:
     """Make a configuration class that keeps what the file says, and makes configurations of what is within."""
     from transformers import PretrainedConfig
 
@@ -338,7 +339,10 @@ def keeper(model_type: str) -> Any:
             made[key] = class_of_part(value)(**value) if inner else value
         PretrainedConfig.__init__(self, **made)
 
-    return type("KeptConfig", (PretrainedConfig,), {"model_type": model_type, "__init__": __init__})
+    # transformers 4 leaves it to each class; every one that comes with a checkpoint has it.
+    more = {} if hasattr(PretrainedConfig(), "rope_scaling") else {"rope_scaling": None}
+    members = {**more, "model_type": model_type, "__init__": __init__}
+    return type(class_name, (PretrainedConfig,), members)
 
 
 def class_of_part(values: dict[str, Any]) -> Any:

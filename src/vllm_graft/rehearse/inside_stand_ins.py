@@ -68,6 +68,11 @@ class Backend(metaclass=Tolerant):
         return Implementation
 
     @staticmethod
+    def supports_alibi_sqrt() -> bool:
+        """Tell that it takes these slopes."""
+        return True
+
+    @staticmethod
     def is_mla() -> bool:
         """Tell that it takes latent attention."""
         return True
@@ -246,10 +251,44 @@ def other_runner(error: BaseException) -> bool:
     return True
 
 
+REFUSED_BACKEND = re.compile(
+    r"not supported by backend CPU_ATTN|does not support AttentionBackendEnum\.TORCH_SDPA"
+)
+
+
+def other_backend(error: BaseException) -> bool:
+    """Let a model be made that refuses the attention backends of this platform; tell whether that is new.
+
+    Source: vllm 0.17.1, step1.py ("use_alibi_sqrt is not supported by backend CPU_ATTN") and openpangu_vl.py
+    ("does not support AttentionBackendEnum.TORCH_SDPA backend now").
+    """
+    from vllm.platforms import current_platform
+
+    what = "attention backend: the platform's own is refused"
+    if REFUSED_BACKEND.search(str(error)) is None or what in used:
+        return False
+    use(what)
+    platform = type(current_platform)
+    name = f"{Backend.__module__}.{Backend.__qualname__}"
+    platform.get_attn_backend_cls = staticmethod(lambda *_given, **_named: name)
+    enumeration = importlib.import_module("vllm.v1.attention.backends.registry")
+    flash = enumeration.AttentionBackendEnum.FLASH_ATTN
+    platform.get_vit_attn_backend = staticmethod(lambda *_given, **_named: flash)
+    # What was chosen before is kept by both of these.
+    for module, choice in (
+        ("vllm.v1.attention.selector", "_cached_get_attn_backend"),
+        ("vllm.model_executor.models.vision", "_get_vit_attn_backend"),
+    ):
+        kept = getattr(importlib.import_module(module), choice, None)
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
+    return True
+
+
 def flash_utilities() -> None:
     """Let files import functions that vLLM defines where it has flash attention only.
 
-    Source: vllm 0.25.1 and 0.30.0, v1/attention/backends/mla/prefill/flash_attn.py.
+    Source: vllm 0.25.1, 0.27.1 and 0.30.0, v1/attention/backends/mla/prefill/flash_attn.py.
     """
     try:
         utilities = importlib.import_module("vllm.v1.attention.backends.fa_utils")
@@ -263,6 +302,13 @@ def flash_utilities() -> None:
         return Thing()
 
     utilities.__dict__.setdefault("__getattr__", absent)
+    # Refuses to be made where it has no kernel; which latent attention comes to it differs between releases.
+    try:
+        prefill = importlib.import_module("vllm.v1.attention.backends.mla.prefill.flash_attn")
+    except ImportError:
+        return
+    if getattr(prefill, "flash_attn_varlen_func", 0) is None:
+        prefill.flash_attn_varlen_func = absent_operator("flash_attn_varlen_func")
 
 
 def kernels() -> None:

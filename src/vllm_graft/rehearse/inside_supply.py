@@ -12,6 +12,7 @@ import linecache
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from vllm_graft.rehearse.sections import HEADS, HIDDEN, first_count
@@ -74,7 +75,9 @@ USUAL: tuple[tuple[str, Any], ...] = (
     (r"^(qk_nope_|v_)head_dim$", 128),
     (r"^(rotary_dim|rotary_emb_dim)$", 64),
     (r"^(n_group|topk_group|num_expert_group)$", 1),
-    (r"^scoring_func$|router_activation", "sigmoid"),
+    (r"^scor(ing|e)_func$|router_(score_func|activation)", "sigmoid"),
+    (r"gate_func$", "silu"),
+    (r"(query|key|qk|q|k)_norm$", True),
     (r"norm_type$", "layer_norm"),
     (r"(merge|temporal_patch|pool|downsample|stride|shuffle)\w*$", 2),
     (r"^in_(chans|channels)$", 3),
@@ -166,16 +169,27 @@ def nothing_there(configuration: dict[str, Any], error: BaseException) -> Iterat
         frames.append(trace)
         trace = trace.tb_next
     for one in reversed(frames):
-        line = linecache.getline(one.tb_frame.f_code.co_filename, one.tb_lineno)
-        for owner, name in re.findall(r"([A-Za-z_][\w.]*)\.(\w+)", line):
+        for owner, name in re.findall(r"([A-Za-z_][\w.]*)\.(\w+)", expression_at(one)):
             found = value_of(owner, one.tb_frame.f_locals)
             if isinstance(found, PretrainedConfig) and getattr(found, name, 0) is None:
                 yield Lack(path_of(configuration, found), name)
 
 
+def expression_at(trace: TracebackType) -> str:
+    """Give the text of what was being evaluated: a call's arguments may stand on lines of their own."""
+    code, first = trace.tb_frame.f_code, trace.tb_lineno
+    last = first
+    if hasattr(code, "co_positions"):  # Python 3.11 and later
+        for number, (begin, end, _, _) in enumerate(code.co_positions()):
+            if number == trace.tb_lasti // 2 and begin and end:
+                first, last = min(first, begin), end
+    lines = range(first, last + 1)
+    return "".join(linecache.getline(code.co_filename, line) for line in lines)
+
+
 KINDS: tuple[tuple[str, Any], ...] = (
     (
-        r"object of type '(int|bool)' has no len|'(int|bool)' object is not (iterable|subscriptable)",
+        r"(object|argument) of type '(int|bool)' (has no len|is not)|'(int|bool)' object is not (iterable|subscriptable)",
         [0],
     ),
     (

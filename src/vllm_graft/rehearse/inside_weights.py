@@ -7,6 +7,7 @@
 import contextlib
 import hashlib
 import zlib
+from pathlib import Path
 from typing import Any
 
 Tensors = dict[str, list[Any]]
@@ -49,6 +50,14 @@ def numbers(name: str, shape: list[int], dtype: str, device: str = "cpu") -> Any
     period = torch.arange(PERIOD, dtype=torch.int64) * 7919 + zlib.crc32(name.encode())
     values = (period % PERIOD).to(torch.float32).div_(10 * PERIOD).sub_(0.05).to(kind)
     return values.repeat(-(-size // PERIOD))[:size].reshape(shape)
+
+
+def write(file: Path, listed: Tensors) -> None:
+    """Write a safetensors file with such numbers."""
+    from safetensors.torch import save_file
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file({name: numbers(name, *described) for name, described in listed.items()}, file)
 
 
 def poison(model: Any) -> None:

@@ -196,26 +196,40 @@ def _graft(answer: GraftAnswer | None, ink: Ink) -> Rows:
         return []
     told = answer.provenance
     return [
+        ("route", told.route),
         ("architectures", ", ".join(told.architectures)),
+        *([("features", ", ".join(told.features))] if told.features else []),
         ("base", f"{told.base_source} (vLLM {told.base_version})"),
         ("donor", f"{told.donor_source} (vLLM {told.donor_version})"),
         ("plan", told.plan),
-        ("layer", told.layer),
+        ("layer", told.layer or "none was added"),
         (
             "config",
             told.config if answer.intact else ink.mark("red", "not the one that was built"),
         ),
-        ("base today", _base_today(answer, ink)),
+        *_base_today(answer, ink),
     ]
 
 
-def _base_today(answer: GraftAnswer, ink: Ink) -> str:
-    if answer.base_now != "changed":
-        return answer.base_now
-    shown = f"changed: vLLM {answer.base_now_version}"
+def _base_today(answer: GraftAnswer, ink: Ink) -> Rows:
+    told = answer.provenance
+    below = "donor" if told.donor_config else "base"
+    own = answer.base_now_source == told.stands_on[0]
+    label, where = (f"{below} today", "") if own else ("against", f"{answer.base_now_source}: ")
+    match answer.base_now:
+        case "unchanged":
+            needed = ": the graft is needed" if told.route == "graft" else ""
+            return [(label, f"{where}unchanged{needed}")]
+        case "not found":
+            return [(label, f"{where}not found")]
+        case "changed":
+            shown = f"{where}vLLM {answer.base_now_version}"
+            shown = f"changed: {shown}" if own else shown
     if answer.base_now_lacks:
-        return f"{shown}, without {', '.join(answer.base_now_lacks)}: plan again to follow it"
-    return ink.mark("green", f"{shown} knows them all: no graft is needed on it")
+        lacking = ", ".join(answer.base_now_lacks)
+        return [(label, f"{shown}, without {lacking}: plan again to follow it")]
+    unneeded = ": no graft is needed on it" if told.route == "graft" else ""
+    return [(label, ink.mark("green", f"{shown} has all of it by itself{unneeded}"))]
 
 
 def _cut(rows: Sequence[tuple[str, str]]) -> Rows:

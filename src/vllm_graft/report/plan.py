@@ -3,12 +3,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from vllm_graft.report.form import Form
 from vllm_graft.report.ink import Ink
 from vllm_graft.report.plan_markdown import render_plan_markdown
 from vllm_graft.report.plan_text import render_plan_text
 from vllm_graft.report.plan_view import view_plan
+from vllm_graft.report.route_view import view_route
 from vllm_graft.report.rules import Rule
 from vllm_graft.values.codec import encode_plan
 from vllm_graft.values.plan import GraftPlan
@@ -35,10 +37,16 @@ def render_nothing_to_do(nothing: NothingToDo, form: Form) -> str:
             "schema": NOTHING_TO_DO_SCHEMA,
             "base": {"source": base.source, "version": base.version, "digest": str(base.digest)},
             "present": list(nothing.present),
+            "route": asdict(nothing.route),
         }
         return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     quote = "`" if form == "markdown" else ""
-    lines = [f"Nothing to do: vLLM {base.version} ({quote}{base.source}{quote}) has it already."]
+    route = view_route(nothing.route)
+    before = () if route is None else (f"Route: {route.headline}", "")
+    lines = [
+        *before,
+        f"Nothing to do: vLLM {base.version} ({quote}{base.source}{quote}) has it already.",
+    ]
     if form == "markdown":
         lines.append("")
     lines += [f"{'-' if form == 'markdown' else ' '} {sentence}" for sentence in nothing.present]

@@ -16,6 +16,7 @@ from vllm_graft.report.plan_view import (
     changed_lines,
     count,
     donor_wants,
+    is_only_route,
     line_count,
 )
 from vllm_graft.values.digest import Digest
@@ -28,9 +29,16 @@ _STEP = re.compile(r"(?<=\w)(?:/|==|\.(?=[A-Za-z_])(?!py\b|md\b|json\b))")
 def render_plan_html(view: PlanView, digest: Digest, style: str) -> str:
     """Give the page; ``digest`` is the plan's, ``style`` the style sheet."""
     plan = view.plan
+    route = _section(
+        "Route", _route(view), "The linker alone made this plan: no routes were compared."
+    )
+    if is_only_route(plan) and view.route is not None:
+        body = "\n".join((_head(view), route))
+        return _page(view, digest, style, body)
     body = "\n".join(
         (
             _head(view),
+            route,
             _tiles(view),
             _section("Findings", _findings(view), "Nothing was found that speaks against it."),
             _section("How far this is proven", _rungs(view), "Not at all."),
@@ -41,13 +49,17 @@ def render_plan_html(view: PlanView, digest: Digest, style: str) -> str:
             _section("Dependencies", _dependencies(view), "Nothing is decided about them."),
         )
     )
+    return _page(view, digest, style, body)
+
+
+def _page(view: PlanView, digest: Digest, style: str, body: str) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>Graft of {escape(view.headline)}</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n"
-        f"<footer>plan {escape(str(digest))} · schema {escape(plan.schema)}</footer>\n"
+        f"<footer>plan {escape(str(digest))} · schema {escape(view.plan.schema)}</footer>\n"
         "</body>\n</html>\n"
     )
 
@@ -63,6 +75,32 @@ def _head(view: PlanView) -> str:
         f'<p>{escape(view.story)}</p>\n<p class="verdict {plan.verdict}"><strong>{plan.verdict}</strong> {escape(view.sentence)}</p>\n'
         f"{_sources(plan.donor, plan.base)}</header>"
     )
+
+
+def _route(view: PlanView) -> str:
+    route = view.route
+    if route is None:
+        return ""
+    reasons = "".join(f"<li>{_prose(reason)}</li>" for reason in route.reasons)
+    table = _table(
+        ("route", "possible", "why"),
+        ((_code(row.route), escape(row.possible), _prose(row.reason)) for row in route.rows),
+    )
+    parts = [f"<p><strong>{escape(route.headline)}</strong></p><ul>{reasons}</ul>", table]
+    for row in route.rows:
+        if not (row.costs or row.evidence or row.steps):
+            continue
+        costs = _list((heading, _prose(text)) for heading, text in row.costs)
+        facts = _table(
+            ("fact", "read in"), ((_prose(fact), _prose(where)) for fact, where in row.evidence)
+        )
+        steps = "".join(f"<li>{_prose(step)}</li>" for step in row.steps)
+        listed = f"<ol>{steps}</ol>" if steps else ""
+        parts.append(
+            f"<details><summary><b>{escape(row.route)}</b> what it costs, and what it was judged by"
+            f"</summary>{costs}{listed}{facts}</details>"
+        )
+    return "\n".join(parts)
 
 
 def _sources(donor: PlanSource, base: PlanSource) -> str:

@@ -9,8 +9,10 @@ from vllm_graft.report.plan_view import (
     base_has,
     changed_lines,
     donor_wants,
+    is_only_route,
     line_count,
 )
+from vllm_graft.report.route_view import RouteView
 from vllm_graft.report.side_by_side import lines_of
 from vllm_graft.values.plan import PlanSource
 from vllm_graft.values.side_by_side import Side
@@ -21,7 +23,11 @@ _COMPARED = ("definition in the donor", "definition in the base")
 def render_plan_markdown(view: PlanView) -> str:
     """Give the whole plan except texts and diffs."""
     plan = view.plan
-    lines = [
+    lines = list(route_markdown(view.route)) if view.route is not None else []
+    if is_only_route(plan) and lines:
+        return "\n".join(lines) + "\n"
+    lines += [""] if lines else []
+    lines += [
         f"# Graft of {view.headline}",
         "",
         f"From {_install(plan.donor)} into {_install(plan.base)}{_with(plan.features)}.",
@@ -111,6 +117,35 @@ def render_plan_markdown(view: PlanView) -> str:
     for title, head, rows in sections:
         lines += _table(title, head, rows)
     return "\n".join(lines) + "\n"
+
+
+def route_markdown(view: RouteView) -> Iterator[str]:
+    """Give the route, what speaks for it, and what each would cost."""
+    yield f"# Route: {view.headline}"
+    yield ""
+    yield from (f"- {reason}" for reason in view.reasons)
+    for title, head, rows in (
+        (
+            "Routes",
+            ("route", "possible", "why"),
+            ((row.route, row.possible, row.reason) for row in view.rows),
+        ),
+        (
+            "What they cost",
+            ("route", "of what", "base → this route"),
+            ((row.route, *cost) for row in view.rows for cost in row.costs),
+        ),
+        (
+            "What routes were judged by",
+            ("route", "fact", "read in"),
+            ((row.route, *fact) for row in view.rows for fact in row.evidence),
+        ),
+    ):
+        yield from _table(title, head, rows)
+    for row in view.rows:
+        if row.steps:
+            yield from ("", f"## {row.route}, by hand", "")
+            yield from (f"{number}. {step}" for number, step in enumerate(row.steps, 1))
 
 
 def _sides(view: PlanView, name: str) -> tuple[str, str]:

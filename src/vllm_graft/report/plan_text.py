@@ -5,6 +5,7 @@
 import textwrap
 from collections.abc import Iterator
 
+from vllm_graft.deps.accepted import COMES_WITH
 from vllm_graft.report.ink import Ink
 from vllm_graft.report.plan_view import (
     DECISIONS,
@@ -15,8 +16,10 @@ from vllm_graft.report.plan_view import (
     changed_lines,
     count,
     donor_wants,
+    is_only_route,
     line_count,
 )
+from vllm_graft.report.route_view import RouteView
 from vllm_graft.report.side_by_side import places
 from vllm_graft.values.finding import Finding
 
@@ -27,7 +30,11 @@ _HINT = "`vllm-graft explain CODE --plan PLAN` sets the two definitions side by 
 def render_plan_text(view: PlanView, ink: Ink) -> str:
     """Give the summary of a plan."""
     plan = view.plan
-    lines = [
+    lines = list(route_lines(view.route, ink)) if view.route is not None else []
+    if is_only_route(plan) and lines:
+        return "\n".join(lines) + "\n"
+    lines += ["", ""] if lines else []
+    lines += [
         *(ink.mark("bold", line) for line in _wrapped(f"Graft of {view.headline}", "", ink)),
         f"  from  vLLM {plan.donor.version:12} {ink.mark('dim', plan.donor.source)}",
         f"  into  vLLM {plan.base.version:12} {ink.mark('dim', plan.base.source)}",
@@ -51,6 +58,22 @@ def render_plan_text(view: PlanView, ink: Ink) -> str:
             titles = (ink.mark("bold", line) for line in _wrapped(title, "", ink))
             lines += ["", *titles, *shown]
     return "\n".join(lines) + "\n"
+
+
+def route_lines(view: RouteView, ink: Ink) -> Iterator[str]:
+    """Say which way is taken, why, and what each would cost."""
+    for line in _wrapped(f"Route: {view.headline}", "", ink):
+        yield ink.mark("bold", line)
+    for reason in view.reasons:
+        yield from _wrapped(f"- {reason}", "  ", ink)
+    yield ""
+    for row in view.rows:
+        yield from _wrapped(f"{row.route:12} {row.possible:9} {row.reason}", "  ", ink)
+        for heading, text in row.costs:
+            yield from (
+                ink.mark("dim", line) for line in _wrapped(f"{heading}: {text}", "      ", ink)
+            )
+        yield from (line for step in row.steps for line in _wrapped(f"- {step}", "      ", ink))
 
 
 def _modules(view: PlanView, ink: Ink) -> Iterator[str]:
@@ -97,12 +120,20 @@ def _sites(view: PlanView, ink: Ink) -> Iterator[str]:
 
 
 def _dependencies(view: PlanView, ink: Ink) -> Iterator[str]:
+    coming: dict[tuple[str, str], list[str]] = {}
     for decision in view.plan.dependencies:
+        if decision.reason.startswith(COMES_WITH):  # thirty of them would hide what was decided
+            told = decision.proposed.replace("==", " ")
+            told += f" (base: {decision.found})" if decision.found else ""
+            coming.setdefault((decision.decision, decision.reason), []).append(told)
+            continue
         head = (
             f"{decision.decision:8} {decision.name}"
             f"  base: {base_has(decision)}; donor: {donor_wants(decision)}"
         )
         yield from _beside(head, decision.reason, ink)
+    for (word, reason), names in coming.items():
+        yield from _beside(f"{word:8} {reason}", ", ".join(names), ink)
 
 
 def _findings(view: PlanView, ink: Ink) -> Iterator[str]:

@@ -5,6 +5,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vllm_graft.report.route_view import RouteView, view_route
 from vllm_graft.report.rules import Rule
 from vllm_graft.report.side_by_side import comparisons_of
 from vllm_graft.values.finding import Finding
@@ -77,6 +78,8 @@ class PlanView:
     """What a reader wants to know, in the order of the question."""
 
     plan: GraftPlan
+    route: RouteView | None
+    """None where no routes were compared."""
     headline: str
     story: str
     """What a plan is about, for somebody who sees the first one."""
@@ -101,6 +104,7 @@ def view_plan(plan: GraftPlan, rules: Mapping[str, Rule]) -> PlanView:
     groups = _groups(plan.findings, rules)
     return PlanView(
         plan=plan,
+        route=view_route(plan.route),
         headline=", ".join(plan.architectures),
         story=_story(plan),
         sentence=verdict_sentence(plan.verdict, plan.findings),
@@ -139,6 +143,11 @@ def _story(plan: GraftPlan) -> str:
             " worked out, for reading; `apply` refuses it."
         )
     return f"{start} moves into vLLM {base}, and is made to fit where the two differ."
+
+
+def is_only_route(plan: GraftPlan) -> bool:
+    """Whether there is nothing to tell of a graft."""
+    return not (plan.modules or plan.edits or plan.findings)
 
 
 def verdict_sentence(verdict: Verdict, findings: Sequence[Finding]) -> str:

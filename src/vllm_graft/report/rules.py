@@ -13,7 +13,7 @@ from typing import Any
 from vllm_graft.errors import RequestError
 from vllm_graft.report.form import Form
 
-_CODE = re.compile(r"[GE]\d+")
+_CODE = re.compile(r"[EGN]\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def find_rule(rules: Mapping[str, Rule], code: str) -> Rule:
         f"there is no code {code!r}",
         remedy=f"Did you mean {' or '.join(close)}? `vllm-graft explain` lists all."
         if close
-        else "Codes are G and three digits for findings, E and three digits for errors:"
+        else "Codes are three digits behind G for findings about code, N for those about nodes, E for errors:"
         " `vllm-graft explain` lists all.",
     )
 
