@@ -5,7 +5,7 @@
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from vllm_graft.errors import SourceError
@@ -57,6 +57,15 @@ def read_members(
         ) from error
     except OSError as error:
         raise _unreadable(wheel, error) from error
+
+
+def write_stand_in(folder: str, file: str, members: Mapping[str, str]) -> None:
+    """Write a wheel of these members, for a tool that reads no more than its metadata."""
+    place = Path(folder)
+    place.mkdir(exist_ok=True)
+    with zipfile.ZipFile(place / file, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
 
 
 def _unreadable(wheel: str, error: OSError) -> SourceError:

@@ -81,6 +81,34 @@ class Cache:
         if path is not None:
             self._write(path, json.dumps(dict(facts), sort_keys=True).encode() + b"\n")
 
+    def forget_oldest(self, kind: str, *, most: int) -> None:
+        """Remove content and pointers of a kind, those written longest ago first, until the content has at most so many bytes.
+
+        Each of its pointers names its content as ``content``; the last one stays in any case.
+        """
+        if self.root is None:
+            return
+        with contextlib.suppress(OSError):
+            pointers = sorted(
+                (self.root / kind).glob("*.json"), key=lambda each: each.stat().st_mtime
+            )
+            total = 0
+            for pointer in pointers[::-1]:
+                content = self._content_of(pointer)
+                total += content.stat().st_size if content is not None else 0
+                if total > most and pointer is not pointers[-1]:
+                    pointer.unlink()
+                    if content is not None:
+                        content.unlink()
+
+    def _content_of(self, pointer: Path) -> Path | None:
+        try:
+            told = cast("dict[str, str]", json.loads(pointer.read_bytes()))
+            content = self._content(Digest.parse(told["content"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+        return content if content is not None and content.exists() else None
+
     @contextlib.contextmanager
     def lock(self, key: str) -> Generator[None]:
         """Let one process at a time do the work of this name; the others wait."""

@@ -68,11 +68,16 @@ def buffered(stream: io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(stream, PIECE)
 
 
+def is_compressed(start: bytes) -> bool:
+    """Tell by its first four bytes whether a stream is compressed."""
+    return start.startswith(_GZIP) or start[:4] == _ZSTD or start[:4] in _ZSTD_SKIPPED
+
+
 def decompressed(stream: io.BufferedReader) -> BinaryIO:
     """Give what is in a stream, decompressed where it is compressed."""
     start = stream.peek(4)[:4]
     if start.startswith(_GZIP):
         return cast("BinaryIO", gzip.GzipFile(fileobj=stream, mode="rb"))
-    if start == _ZSTD or start in _ZSTD_SKIPPED:
+    if is_compressed(start):
         return cast("BinaryIO", zstd.ZstdFile(stream, mode="rb"))
     return cast("BinaryIO", stream)

@@ -7,9 +7,18 @@ import tarfile
 import uuid
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from http.client import HTTPException
 
 from vllm_graft.errors import SourceError
+from vllm_graft.fleet.engine import (
+    ask_whether_usable,
+    is_for_root_only,
+    no_engine_there,
+    unusable_there,
+)
+from vllm_graft.fleet.ssh import Connection
+from vllm_graft.image.asking import Question, is_gone, make_asking, start_asking
 from vllm_graft.image.engine import (
     Engine,
     ask_image,
@@ -25,13 +34,25 @@ from vllm_graft.image.engine import (
     parse_inspection,
     refusal,
     remove_container,
+    unremoved,
 )
 from vllm_graft.image.entries import LayerEntry
+from vllm_graft.run.compression import PIECE, Readable
+from vllm_graft.run.connection import connected
+from vllm_graft.run.engine_socket import EngineSocket, engine_socket
 from vllm_graft.run.interrupts import held_interrupts
-from vllm_graft.run.layers import damaged, scan_archive
+from vllm_graft.run.layers import damaged, scan_archive, scan_some
+from vllm_graft.run.machines import Machine
 from vllm_graft.run.process import run_command, run_fed, talking_command
-from vllm_graft.values.command import Command
+from vllm_graft.values.command import Command, Completed
 from vllm_graft.values.image import ImageFacts
+from vllm_graft.values.node import Node
+
+_NOT_FOUND = 127
+"""What a shell gives where the program does not exist."""
+
+_SOME = 1 << 29
+"""Bytes of a working directory that are read for the names in it: one may hold the weights of a model."""
 
 
 def find_engine(variables: Mapping[str, str]) -> Engine:
@@ -44,6 +65,49 @@ def find_engine(variables: Mapping[str, str]) -> Engine:
         if (found := shutil.which(name, path=variables.get("PATH", ""))) is not None:
             return Engine(program=found)
     raise no_engine()
+
+
+@contextmanager
+def engine_at(node: Node | None, variables: Mapping[str, str]) -> Generator[Engine]:
+    """Give the engine of this machine, or that of a node, for as long as the block.
+
+    Raises:
+        SourceError: E330, there is none here.
+        NodeError: E500 to E507.
+    """
+    if node is None:
+        yield find_engine(variables)
+        return
+    with connected(node, variables) as connection:
+        yield _find_engine_there(connection, variables)
+
+
+def engine_of(machine: Machine) -> Engine:
+    """Give the engine of a machine.
+
+    Raises:
+        SourceError: E330, there is none here.
+        NodeError: E500 to E507.
+    """
+    if machine.connection is None:
+        return find_engine(machine.variables)
+    return _find_engine_there(machine.connection, machine.variables)
+
+
+def _find_engine_there(connection: Connection, variables: Mapping[str, str]) -> Engine:
+    for name in ("docker", "podman"):
+        engine = Engine(program=name, node=connection.node.name, over=connection)
+        answer = run_command(ask_whether_usable(engine), variables=variables)
+        if answer.passed:
+            return engine
+        if is_for_root_only(answer):
+            by_root = replace(engine, before=("sudo", "-n"))
+            again = run_command(ask_whether_usable(by_root), variables=variables)
+            if again.passed:
+                return by_root
+        if answer.status != _NOT_FOUND:
+            raise unusable_there(answer, engine)
+    raise no_engine_there(connection.node.name)
 
 
 def inspect_image(engine: Engine, reference: str, variables: Mapping[str, str]) -> ImageFacts:
@@ -106,6 +170,8 @@ class ContainerFiles:
     engine: Engine
     name: str
     variables: Mapping[str, str]
+    socket: EngineSocket | None = None
+    """A shorter way to the same files; None: there is none."""
 
     def one(self, place: str) -> Iterable[LayerEntry]:
         """Give what is at this place, without what is in it; nothing where nothing is.
@@ -125,6 +191,30 @@ class ContainerFiles:
             return self._read(copy_out_all(self.engine, self.name), "/", most=None)
         return self._read(copy_out(self.engine, self.name, place), place, most=None)
 
+    def some(self, place: str) -> tuple[Iterable[LayerEntry], bool]:
+        """Give what of this folder comes within :data:`_SOME` bytes, and whether that is all.
+
+        Raises:
+            SourceError: E334, the engine refused.
+        """
+        if place == "/":
+            return (), False
+        command = copy_out(self.engine, self.name, place)
+        where = f"{place} in {self.name}"
+        with talking_command(command, variables=self.variables) as talking:
+            try:
+                entries, is_all = scan_some(
+                    talking.stdout,
+                    where=where,
+                    below=place.rpartition("/")[0].lstrip("/"),
+                    limit=_SOME,
+                )
+            except tarfile.TarError as error:
+                raise refusal(talking.ended(), self.engine, where) from error
+            if is_all and not (answer := talking.ended()).passed:
+                raise refusal(answer, self.engine, where)
+            return entries, is_all
+
     def _read(self, command: Command, place: str, *, most: int | None) -> tuple[LayerEntry, ...]:
         extra: frozenset[str] = frozenset()
         while True:
@@ -137,15 +227,20 @@ class ContainerFiles:
         self, command: Command, place: str, most: int | None, extra: frozenset[str]
     ) -> tuple[tuple[LayerEntry, ...], frozenset[str]]:
         where = f"{place} in {self.name}"
+        if self.socket is not None and place != "/":
+            try:
+                with self.socket.archive(self.name, place) as stream:
+                    found = _scan(stream, place, where, most, extra)
+                    while most is None and stream.read(PIECE):
+                        pass  # what broke off says so at its end
+                    return found
+            except FileNotFoundError:
+                return (), frozenset()
+            except (OSError, HTTPException, tarfile.TarError):
+                pass  # the client is asked, and says what is wrong
         with talking_command(command, variables=self.variables) as talking:
             try:
-                found = scan_archive(
-                    talking.stdout,
-                    where=where,
-                    extra=extra,
-                    below=place.rpartition("/")[0].lstrip("/"),
-                    most=most,
-                )
+                found = _scan(talking.stdout, place, where, most, extra)
             except tarfile.TarError as error:
                 answer = talking.ended()
                 if is_absent(answer):
@@ -158,6 +253,61 @@ class ContainerFiles:
             return found
 
 
+def try_container(engine: Engine, facts: ImageFacts, variables: Mapping[str, str]) -> None:
+    """Make a container of an image, which is not started, and remove it.
+
+    Raises:
+        SourceError: E331 to E334, none can be made; E335, it is still there.
+    """
+    name = f"vllm-graft-try-{uuid.uuid4().hex[:12]}"
+    with _made_container(engine, facts, name, make_container(engine, facts, name), variables):
+        pass
+
+
+def run_inside(
+    engine: Engine, facts: ImageFacts, question: Question, variables: Mapping[str, str]
+) -> Completed:
+    """Run a program by an interpreter of an image; nothing of the container is left behind, also after Ctrl-C.
+
+    Raises:
+        SourceError: E331 to E335.
+    """
+    name = f"vllm-graft-ask-{uuid.uuid4().hex[:12]}"
+    # Made and started apart: what is being made while its client is ended might come to be after it was removed.
+    making = make_asking(engine, facts, name, question)
+    with _made_container(engine, facts, name, making, variables):
+        return run_command(start_asking(engine, name, question), variables=variables)
+
+
+@contextmanager
+def _made_container(
+    engine: Engine, facts: ImageFacts, name: str, making: Command, variables: Mapping[str, str]
+) -> Generator[None]:
+    """Make a container, and remove it whatever happens."""
+    made = False
+    try:
+        with held_interrupts():
+            answer = run_command(making, variables=variables)
+            made = answer.passed
+        if not made:
+            raise refusal(answer, engine, facts.reference)
+        yield
+    finally:
+        with held_interrupts():
+            gone = run_command(remove_container(engine, name), variables=variables)
+        # One that the engine removes by itself once it has ended may be gone already.
+        is_removed = is_gone(gone) if "--rm" in making.argv else gone.passed
+        if made and not is_removed:
+            raise unremoved(gone, name)
+
+
+def _scan(
+    stream: Readable, place: str, where: str, most: int | None, extra: frozenset[str]
+) -> tuple[tuple[LayerEntry, ...], frozenset[str]]:
+    below = place.rpartition("/")[0].lstrip("/")
+    return scan_archive(stream, where=where, extra=extra, below=below, most=most)
+
+
 @contextmanager
 def container_files(
     engine: Engine, facts: ImageFacts, variables: Mapping[str, str]
@@ -168,20 +318,11 @@ def container_files(
         SourceError: E331 to E334.
     """
     name = f"vllm-graft-read-{uuid.uuid4().hex[:12]}"
-    made = False
-    try:
-        with held_interrupts():
-            answer = run_command(make_container(engine, facts, name), variables=variables)
-            made = answer.passed
-        if not answer.passed:
-            raise refusal(answer, engine, facts.reference)
-        yield ContainerFiles(engine=engine, name=name, variables=variables)
-    finally:
-        with held_interrupts():
-            gone = run_command(remove_container(engine, name), variables=variables)
-        if made and not gone.passed:
-            raise SourceError(
-                f"the container {name} could not be removed: {gone.last_lines()}",
-                remedy=f"Remove it by hand: {' '.join(gone.command.argv)}",
-                code="E335",
-            )
+    making = make_container(engine, facts, name)
+    with _made_container(engine, facts, name, making, variables):
+        yield ContainerFiles(
+            engine=engine,
+            name=name,
+            variables=variables,
+            socket=engine_socket(engine, tuple(sorted(variables.items()))),
+        )

@@ -51,10 +51,12 @@ def write_folder(
     refuse_foreign(place)
     folder = _folder(place)
     fresh = folder.with_name(f"{folder.name}.new")
+    made = False
     try:
         if (fresh / _MARK).exists():
             shutil.rmtree(fresh)
         fresh.mkdir(parents=True)
+        made = True
         (fresh / _MARK).write_bytes(b"")
         for path, content in contents.items():
             (fresh / path).parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +68,7 @@ def write_folder(
             shutil.rmtree(folder)
         fresh.rename(folder)
     except OSError as failure:
-        if (fresh / _MARK).exists():
+        if made:
             shutil.rmtree(fresh, ignore_errors=True)
         raise _unwritable(place, failure) from failure
 
@@ -86,6 +88,6 @@ def _folder(place: str) -> Path:
 def _unwritable(place: str, failure: OSError) -> RequestError:
     return RequestError(
         f"{place} cannot be written: {failure.strerror}",
-        remedy="see that it is a folder, and that you may write there",
+        remedy="see that it is a folder, that you may write there, and whether the disk is full",
         code="E213",
     )

@@ -2,6 +2,7 @@
 # names its layers wherever it likes; which of them belong to the image, and in which order, is known at its end.
 """Reading images from files."""
 
+import hashlib
 import io
 import tarfile
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import cast
 
 from vllm_graft.errors import SourceError
 from vllm_graft.image.entries import ScannedLayer
-from vllm_graft.run.compression import BROKEN, STEP, buffered, decompressed
+from vllm_graft.run.compression import BROKEN, STEP, buffered, decompressed, is_compressed
 from vllm_graft.run.layers import damaged, scan_layer
 from vllm_graft.values.digest import Digest
 
@@ -73,7 +74,7 @@ def _read_archive(
                 start = stream.peek(_BLOCK)[:_BLOCK]
                 if member.size <= _LARGEST_DOCUMENT and start.lstrip()[:1] in (b"{", b"["):
                     documents[name] = stream.read()
-                elif member.size >= _BLOCK and _may_be_layer(name):
+                elif _may_be_layer(name) and (member.size >= _BLOCK or is_compressed(start)):
                     layers[name], lacking = scan_layer(
                         stream,
                         where=f"{place}: {name}",
@@ -193,6 +194,19 @@ class Layout:
             if not missing or extra:
                 return found
             extra = missing
+
+    def checked(self, digest: Digest) -> str:
+        """Give the place of a blob that is what its name says.
+
+        Raises:
+            SourceError: E322, it is not there; E324, it is not what its name says.
+        """
+        place = self.path(digest)
+        with _opened_blob(place) as stream:
+            found = Digest(hashlib.file_digest(stream, "sha256").hexdigest())
+        if found != digest:
+            raise altered(place, digest, found)
+        return place
 
     def path(self, digest: Digest) -> str:
         """Give the place of a blob."""

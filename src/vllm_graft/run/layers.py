@@ -77,11 +77,7 @@ def scan_archive(
     with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|", bufsize=STEP) as archive:
         while len(found) != most and (member := archive.next()) is not None:
             vars(archive)["members"] = []  # it would keep them all
-            if below:
-                member.name = f"{below}/{member.name}"
-                member.linkname = (
-                    f"{below}/{member.linkname}" if member.islnk() else member.linkname
-                )
+            _put_below(member, below)
             path = clean_path(member.name, where=where)
             entry = _entry(archive, member, path, where=where, extra=extra)
             if entry.path in extra:
@@ -94,6 +90,28 @@ def scan_archive(
                     missing.add(entry.target)
             found.append(entry)
     return tuple(found), frozenset(missing - extra)
+
+
+def scan_some(
+    stream: Readable, *, where: str, below: str, limit: int
+) -> tuple[tuple[LayerEntry, ...], bool]:
+    """Read the entries in the first ``limit`` bytes of an archive, and tell whether these are all."""
+    found: list[LayerEntry] = []
+    with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|", bufsize=STEP) as archive:
+        while (member := archive.next()) is not None:
+            vars(archive)["members"] = []
+            _put_below(member, below)
+            path = clean_path(member.name, where=where)
+            found.append(_entry(archive, member, path, where=where, extra=frozenset()))
+            if archive.offset > limit:  # where the next one begins: what is between is not read
+                return tuple(found), False
+    return tuple(found), True
+
+
+def _put_below(member: tarfile.TarInfo, below: str) -> None:
+    if below:
+        member.name = f"{below}/{member.name}"
+        member.linkname = f"{below}/{member.linkname}" if member.islnk() else member.linkname
 
 
 def _is_read(path: str) -> bool:

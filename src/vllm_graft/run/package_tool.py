@@ -38,6 +38,16 @@ def find_pip(environment: Environment) -> tuple[str, ...] | None:
     return None
 
 
+def find_uv(environment: Environment) -> str | None:
+    """Give the uv that was installed with this program, else the one on the PATH; None where there is neither."""
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv", path=environment.variables.get("PATH", os.defpath))
+
+
 def pip_fingerprint(variables: Mapping[str, str], files: Iterable[str]) -> str:
     """Digest all that decides where pip looks: its variables and its configuration files."""
     parts = [(name, value.encode()) for name in _CONFIGURING if (value := variables.get(name))]
