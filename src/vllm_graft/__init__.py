@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vllm_graft.errors import (
         BuildError,
         GraftError,
+        NodeError,
         RequestError,
         SourceError,
         VerificationError,
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from vllm_graft.values.finding import Finding
     from vllm_graft.values.install import Install
     from vllm_graft.values.plan import GraftPlan
+    from vllm_graft.values.plugin import PluginReceipt
     from vllm_graft.values.receipt import ApplyReceipt
     from vllm_graft.values.source import SourceOptions, parse_source
     from vllm_graft.workflows.apply import ApplyRequest, run_apply
     from vllm_graft.workflows.build import BuildRequest, run_build
+    from vllm_graft.workflows.build_plugin import PluginRequest, run_build_plugin
     from vllm_graft.workflows.inspect import InspectRequest, inspect_install
     from vllm_graft.workflows.judge_pins import with_pins
     from vllm_graft.workflows.open_source import open_install
@@ -52,8 +55,11 @@ __all__ = [
     "Install",
     "LinkRequest",
     "LinkSession",
+    "NodeError",
     "PlanRequest",
     "Planned",
+    "PluginReceipt",
+    "PluginRequest",
     "RequestError",
     "SourceError",
     "SourceOptions",
@@ -68,12 +74,20 @@ __all__ = [
     "render_overlay_diff",
     "run_apply",
     "run_build",
+    "run_build_plugin",
     "run_plan",
     "with_pins",
 ]
 
 _HOMES = {
-    "errors": ("BuildError", "GraftError", "RequestError", "SourceError", "VerificationError"),
+    "errors": (
+        "BuildError",
+        "GraftError",
+        "NodeError",
+        "RequestError",
+        "SourceError",
+        "VerificationError",
+    ),
     "image.overlay": ("build_overlay", "render_overlay_diff"),
     "link.plan": ("LinkRequest", "LinkSession"),
     "values.build": ("BuildReceipt",),
@@ -83,10 +97,12 @@ _HOMES = {
     "values.finding": ("Finding",),
     "values.install": ("Install",),
     "values.plan": ("GraftPlan",),
+    "values.plugin": ("PluginReceipt",),
     "values.receipt": ("ApplyReceipt",),
     "values.source": ("SourceOptions", "parse_source"),
     "workflows.apply": ("ApplyRequest", "run_apply"),
     "workflows.build": ("BuildRequest", "run_build"),
+    "workflows.build_plugin": ("PluginRequest", "run_build_plugin"),
     "workflows.inspect": ("InspectRequest", "inspect_install"),
     "workflows.judge_pins": ("with_pins",),
     "workflows.open_source": ("open_install",),

@@ -15,7 +15,9 @@ def main() -> int:
     gc.disable()
     try:
         from vllm_graft.cli.main import run
+        from vllm_graft.run.interrupts import end_as_interrupted
 
+        end_as_interrupted()
         status = run(tuple(sys.argv[1:]), os.environ, _open(sys.stdout), _open(sys.stderr))
     except KeyboardInterrupt:  # while the program itself was still read
         _open(sys.stderr).write("\ninterrupted; nothing was left half written\n")

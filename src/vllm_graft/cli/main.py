@@ -70,7 +70,8 @@ def _run(argv: tuple[str, ...], environment: Mapping[str, str], out: TextIO, err
     if words.verb is None:
         out.write(parser.format_help())
         return 0
-    from vllm_graft.cli.verbs import VERBS, Setting
+    from vllm_graft.cli.setting import Setting
+    from vllm_graft.cli.verbs import VERBS
 
     setting = Setting(
         form=getattr(words, "format", "text"),

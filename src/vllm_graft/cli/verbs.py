@@ -2,46 +2,17 @@
 """The verbs."""
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TextIO
+from dataclasses import replace
 
-from vllm_graft.report.form import Form
-from vllm_graft.run.console import Console
-from vllm_graft.values.environment import Environment
+from vllm_graft.cli.doctor import doctor
+from vllm_graft.cli.rehearse import rehearse
+from vllm_graft.cli.setting import Result, Setting
+from vllm_graft.cli.ship import ship
+from vllm_graft.cli.up import down, up
+from vllm_graft.errors import RequestError
 from vllm_graft.values.source import SourceOptions, parse_platform, parse_python, parse_source
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What holds for every verb."""
-
-    form: Form
-    quiet: bool
-    colour: bool
-    width: int
-    """Of a line on stdout."""
-    variables: Mapping[str, str]
-    err: TextIO
-
-    @property
-    def console(self) -> Console:
-        """Give where the story goes."""
-        return Console(stream=self.err, quiet=self.quiet)
-
-    @property
-    def environment(self) -> Environment:
-        """Give the surroundings as the workflows take them."""
-        try:
-            home = str(Path.home())
-        except RuntimeError:  # no HOME and no entry in the user database, as in some containers
-            home = ""
-        return Environment(variables=self.variables, home=home, python=sys.executable)
-
-
-Result = tuple[str, int]
+from vllm_graft.values.stated import parse_stated
 
 
 def _inspect(words: argparse.Namespace, setting: Setting) -> Result:
@@ -63,7 +34,9 @@ def _inspect(words: argparse.Namespace, setting: Setting) -> Result:
     )
     inspection = replace(
         inspect_install(install, request),
-        graft=ask_graft(install, environment=environment, console=setting.console),
+        graft=ask_graft(
+            install, against=words.against, environment=environment, console=setting.console
+        ),
     )
     return render_inspection(inspection, setting.form, Ink(colour=setting.colour)), 0
 
@@ -72,16 +45,30 @@ def _explain(words: argparse.Namespace, setting: Setting) -> Result:
     from vllm_graft.report.ink import Ink
     from vllm_graft.workflows.explain import explain, explain_in_plan
 
+    if words.log:
+        _refuse_idle(words, ("code", "plan"), "a log: it is read as a whole")
+        return _explain_log(words, setting)
     if not words.plan:
         return explain(words.code, setting.form), 0
     ink = Ink(colour=setting.colour, width=setting.width)
     return explain_in_plan(words.code, words.plan, setting.form, ink), 0
 
 
+def _explain_log(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.ink import Ink
+    from vllm_graft.report.log import render_log
+    from vllm_graft.workflows.explain_log import explain_log
+
+    diagnosis = explain_log(words.log)
+    ink = Ink(colour=setting.colour, width=setting.width)
+    return render_log(diagnosis, setting.form, ink), int(diagnosis.failed)
+
+
 def _plan(words: argparse.Namespace, setting: Setting) -> Result:
     from vllm_graft.report.ink import Ink
     from vllm_graft.report.plan import render_nothing_to_do, render_plan
     from vllm_graft.workflows.explain import read_rules
+    from vllm_graft.workflows.judge_route import RouteWishes
     from vllm_graft.workflows.plan import (
         PlanOutputs,
         PlanRequest,
@@ -102,21 +89,27 @@ def _plan(words: argparse.Namespace, setting: Setting) -> Result:
             model=words.model,
             features=tuple(words.features),
             options=_options(words),
+            stated=parse_stated(words.stated) if words.stated else None,
+            accepted=tuple(words.accepted),
+            wishes=RouteWishes(route=words.route, nodes=words.nodes),
+            ask_base=words.ask_base,
         ),
         environment=setting.environment,
         console=setting.console,
     )
-    if planned.plan is None:
-        for name in outputs.names:
-            setting.console.tell(f"{name} is not written: there is nothing to graft")
+    written = write_outputs(planned, outputs) if planned.written is not None else ()
+    for name in outputs.names:
+        done = name in written
+        setting.console.tell(
+            f"wrote {name}" if done else f"{name} is not written: there is nothing to graft"
+        )
+    if planned.is_served_by_base:
         return render_nothing_to_do(planned.nothing_to_do, setting.form), 0
-    for name in write_outputs(planned, outputs):
-        setting.console.tell(f"wrote {name}")
     fails = ("blocked",) if words.fail_on == "blocked" else ("review", "blocked")
     result = render_plan(
-        planned.plan, read_rules(), setting.form, Ink(colour=setting.colour, width=setting.width)
+        planned.told, read_rules(), setting.form, Ink(colour=setting.colour, width=setting.width)
     )
-    return result, int(planned.plan.verdict in fails)
+    return result, int(planned.fails(fails))
 
 
 def _apply(words: argparse.Namespace, setting: Setting) -> Result:
@@ -137,6 +130,11 @@ def _apply(words: argparse.Namespace, setting: Setting) -> Result:
 
 
 def _build(words: argparse.Namespace, setting: Setting) -> Result:
+    if words.to.startswith("plugin:"):
+        return _build_plugin(words, setting)
+    _refuse_idle(
+        words, ("platform", "python"), "an image: they choose a wheel, for --to plugin:DIR"
+    )
     from vllm_graft.report.build import render_build
     from vllm_graft.workflows.build import BuildRequest, run_build
 
@@ -145,6 +143,7 @@ def _build(words: argparse.Namespace, setting: Setting) -> Result:
             plan_file=words.plan,
             tag=words.tag,
             base=words.base,
+            donor=words.donor,
             to=words.to,
             lock=words.lock,
             locked=words.locked,
@@ -155,6 +154,40 @@ def _build(words: argparse.Namespace, setting: Setting) -> Result:
         console=setting.console,
     )
     return render_build(receipt, setting.form), 0
+
+
+def _build_plugin(words: argparse.Namespace, setting: Setting) -> Result:
+    from vllm_graft.report.plugin import render_plugin
+    from vllm_graft.workflows.build_plugin import PREFIX, PluginRequest, run_build_plugin
+
+    _refuse_idle(
+        words, ("tag", "donor", "lock", "locked", "force"), "a plugin: they are about images"
+    )
+    receipt = run_build_plugin(
+        PluginRequest(
+            plan_file=words.plan,
+            place=words.to.removeprefix(PREFIX),
+            base=words.base,
+            options=_options(words),
+            dry_run=words.dry_run,
+        ),
+        environment=setting.environment,
+        console=setting.console,
+    )
+    return render_plugin(receipt, setting.form), 0
+
+
+def _refuse_idle(words: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
+    """Refuse words that would say nothing here: who writes them expects something of them.
+
+    Raises:
+        RequestError: E200.
+    """
+    idle = [f"--{name}" if name != "code" else words.code for name in names if getattr(words, name)]
+    if idle:
+        raise RequestError(
+            f"{', '.join(idle)} say nothing of {why}", remedy=f"leave out {' and '.join(idle)}"
+        )
 
 
 def _options(words: argparse.Namespace) -> SourceOptions:
@@ -169,5 +202,10 @@ VERBS: Mapping[str, Callable[[argparse.Namespace, Setting], Result]] = {
     "plan": _plan,
     "apply": _apply,
     "build": _build,
+    "ship": ship,
+    "doctor": doctor,
+    "up": up,
+    "down": down,
+    "rehearse": rehearse,
     "explain": _explain,
 }

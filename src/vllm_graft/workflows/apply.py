@@ -63,7 +63,7 @@ def run_apply(request: ApplyRequest, *, environment: Environment, console: Conso
     Raises:
         RequestError: the plan file is none.
         SourceError: the directory holds no vLLM, or several.
-        BuildError: E401 to E413; the tree is as it was.
+        BuildError: E401 to E413, E425, E433; the tree is as it was.
         VerificationError: E601; likewise.
     """
     plan = read_plan(request.plan_file)
@@ -82,6 +82,15 @@ def run_apply(request: ApplyRequest, *, environment: Environment, console: Conso
                 " There is no flag to apply it all the same",
                 code="E401",
             )
+        _refuse_other_route(request, plan)
+        if plan.wheels:
+            raise BuildError(
+                f"{request.plan_file} also puts {', '.join(each.requirement for each in plan.wheels)} into an image, and"
+                f" {request.directory} is a folder",
+                remedy="build an image of it (`vllm-graft build`), or plan without --accept and change the folder's"
+                " environment with its own pip",
+                code="E433",
+            )
         _refuse_other_base(plan, install)
         recovered = unfinished_plans(root) if request.dry_run else recover(root)
         if recovered and not request.dry_run:
@@ -89,6 +98,15 @@ def run_apply(request: ApplyRequest, *, environment: Environment, console: Conso
         receipt = _put_in(request, plan, root)
         same = receipt.outcome == "already applied" or install.digest == plan.base.digest
         return replace(receipt, recovered=recovered, same_base=same)
+
+
+def _refuse_other_route(request: ApplyRequest, plan: GraftPlan) -> None:
+    if plan.route.chosen != "graft":
+        raise BuildError(
+            f"apply writes a graft, and the route of {request.plan_file} is {plan.route.chosen}",
+            remedy="see `vllm-graft build` for that route; or plan with --route graft, where that is possible",
+            code="E425",
+        )
 
 
 def _put_in(request: ApplyRequest, plan: GraftPlan, root: Folder) -> ApplyReceipt:

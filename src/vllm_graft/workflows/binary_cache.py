@@ -16,6 +16,7 @@ class _Kept(TypedDict):
     schemas: dict[str, list[str]]
     modules: list[str]
     digest: str
+    gpus: list[str]
 
 
 def cached_binary(signature: str, read: Callable[[], Binary], *, cache: Cache) -> Binary:
@@ -42,4 +43,5 @@ def _known(key: str, cache: Cache) -> Binary | None:
         schemas={name: tuple(texts) for name, texts in kept["schemas"].items()},
         modules=tuple(kept["modules"]),
         digest=kept["digest"],
+        gpus=tuple(kept["gpus"]),
     )

@@ -3,6 +3,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 
 from vllm_graft.errors import RequestError
@@ -21,10 +22,15 @@ from vllm_graft.run.files import read_bytes
 from vllm_graft.values.codec import decode_plan
 
 
+@cache
 def read_rules() -> Mapping[str, Rule]:
     """Give every code that this version can print."""
-    text = (files("vllm_graft") / "data" / "rules.toml").read_text(encoding="utf-8")
-    return parse_rules(tomllib.loads(text))
+    data = files("vllm_graft") / "data"
+    tables = [
+        tomllib.loads((data / name).read_text(encoding="utf-8"))
+        for name in ("rules.toml", "node_rules.toml")
+    ]
+    return {code: rule for table in tables for code, rule in parse_rules(table).items()}
 
 
 def explain(code: str, form: Form) -> str:

@@ -1,10 +1,10 @@
 """Inspect: what is in an install, and whether it knows a model."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
+from vllm_graft.install.multi_node import read_multi_node
 from vllm_graft.install.patches import find_patches
 from vllm_graft.install.pins import OWN_NAMES, own_pins, read_pins
 from vllm_graft.install.transformers_names import (
@@ -17,7 +17,7 @@ from vllm_graft.link.layout import read_layout
 from vllm_graft.link.model_question import answer_model
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.run.directory import exists, read_file
-from vllm_graft.values.inspection import Inspection, MultiNode, Pin
+from vllm_graft.values.inspection import Inspection, Pin
 from vllm_graft.values.install import Install
 from vllm_graft.values.model import ModelDescription
 
@@ -47,7 +47,7 @@ def inspect_install(install: Install, request: InspectRequest | None = None) -> 
             trees,
             architectures=request.architectures,
             model=request.model,
-            transformers=_transformers(install),
+            transformers=transformers_of(install),
         )
     return Inspection(
         source=install.source,
@@ -68,7 +68,7 @@ def inspect_install(install: Install, request: InspectRequest | None = None) -> 
         patches=find_patches(install),
         architectures=len(layout.by_architecture),
         architecture_names=tuple(sorted(layout.by_architecture)),
-        multi_node=_multi_node(install, pins),
+        multi_node=read_multi_node(install, pins),
         notes=install.notes,
         findings=layout.findings,
         model=model,
@@ -87,32 +87,8 @@ def _is_development(version: str) -> bool:
     return read.is_prerelease or read.is_devrelease
 
 
-def _multi_node(install: Install, pins: Sequence[Pin]) -> MultiNode:
-    """Look for both modes.
-
-    Source: vLLM 0.12 to 0.31: ``--nnodes`` and ``--node-rank`` in ``engine/arg_utils.py``, ``--headless`` in
-    ``entrypoints/openai/cli_args.py`` (``vllm serve``); Ray was among vLLM's requirements up to 0.17.
-    """
-    version = next((each.version for each in install.distributions if each.name == "ray"), "")
-    required = any(pin.of in OWN_NAMES and pin.name == "ray" for pin in pins)
-    alone = all(pin.state == "not told" for pin in pins)
-    return MultiNode(
-        ray="met" if version else "not told" if alone else "missing",
-        ray_version=version,
-        ray_required=required,
-        native=_argument(install, b'"--nnodes"') and _argument(install, b'"--node-rank"'),
-        headless=_argument(install, b'"--headless"'),
-    )
-
-
-def _argument(install: Install, words: bytes) -> bool:
-    return any(
-        path.startswith(("vllm/engine/", "vllm/entrypoints/"))
-        for path in install.files.containing(words)
-    )
-
-
-def _transformers(install: Install) -> TransformersNames | None:
+def transformers_of(install: Install) -> TransformersNames | None:
+    """Read the names that the transformers beside this vLLM knows; None where nothing tells."""
     version = next(
         (each.version for each in install.distributions if each.name == "transformers"), ""
     )

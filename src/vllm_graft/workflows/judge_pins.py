@@ -1,12 +1,15 @@
 # Gathers what P3 decides on: the base's METADATA, the text of its own transformers where the source is a folder, the
-# shipped table of published releases where it is not. Nothing is imported, run or fetched.
+# shipped table of published releases where it is not. Nothing is imported, run or
+# fetched here; where the base's own interpreter is to be asked, somebody else does that.
 """Judge the pins and config classes of a plan."""
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
+from vllm_graft.deps.asked import Asked, AskedTransformers
 from vllm_graft.deps.between import place_between
 from vllm_graft.deps.checkpoint import needs_of_architectures, needs_of_checkpoint
 from vllm_graft.deps.decide import Situation
@@ -14,15 +17,20 @@ from vllm_graft.deps.environment import ModelledEnvironment, model_environment
 from vllm_graft.deps.library import Library
 from vllm_graft.deps.needs import PACKAGE, Need, needs_of_modules
 from vllm_graft.deps.releases import PublishedReleases, parse_releases
-from vllm_graft.deps.rung import DOUBT, Judgement, judge_pins
+from vllm_graft.deps.rung import DOUBT, Judgement, judge_pins, needs_of_judgement
 from vllm_graft.deps.transformers_facts import ReadTransformers, TransformersFacts
+from vllm_graft.errors import RequestError
 from vllm_graft.install.transformers_names import TransformersNames, parse_transformers
 from vllm_graft.link.plan import LinkSession
 from vllm_graft.link.tables import SourceTrees
 from vllm_graft.run.directory import exists, names, read_file
-from vllm_graft.values.install import Install
+from vllm_graft.values.install import Distribution, Install
 from vllm_graft.values.model import ModelDescription
 from vllm_graft.values.plan import GraftPlan
+from vllm_graft.values.stated import StatedDistribution
+
+Ask = Callable[[Sequence[Need], Mapping[str, object] | None], Asked]
+"""Puts needs, and the model's config.json if there is one, to the base's own interpreter."""
 
 
 @cache
@@ -33,23 +41,98 @@ def published_releases() -> PublishedReleases:
 
 
 def with_pins(
-    session: LinkSession, plan: GraftPlan, *, model: ModelDescription | None = None
+    session: LinkSession,
+    plan: GraftPlan,
+    *,
+    model: ModelDescription | None = None,
+    stated: StatedDistribution | None = None,
+    changed: Install | None = None,
 ) -> GraftPlan:
-    """Give a plan of this session with P3 decided."""
+    """Give a plan of this session with P3 decided.
+
+    ``stated``: what a base without an environment is run with; ``changed``: the base with what is put into it.
+
+    Raises:
+        RequestError: E203, the base has that distribution itself, or nothing is known of this version.
+    """
+    base = session.base if stated is None else with_stated(session.base, stated)
+    base = changed or base
+    is_stated = stated is not None and base is not session.base
+    judgement = replace(
+        _judgement(session, plan, base, model),
+        control=model_environment(session.base) if changed is not None else None,
+    )
+    situation = replace(judgement.situation, is_stated=is_stated)
+    return judge_pins(plan, replace(judgement, situation=situation))
+
+
+def with_asked_pins(
+    session: LinkSession, plan: GraftPlan, ask: Ask, *, model: ModelDescription | None = None
+) -> GraftPlan:
+    """Give a plan of this session with P3 decided by what the base's own interpreter says.
+
+    Raises:
+        SourceError: E336, it gave no answer.
+    """
+    judgement = _judgement(session, plan, session.base, model)
+    needs = needs_of_judgement(plan, judgement)
+    if not needs:
+        return judge_pins(plan, judgement)
+    asked = ask(needs, model.config if model is not None else None)
+    situation = judgement.situation
+    read = situation.installed
+    version = situation.environment.version(PACKAGE)
+    if version and not asked.error:
+        requires = situation.environment.distributions[PACKAGE].requires
+        told = AskedTransformers(asked=asked, read=read, version=version, requires=requires)
+        situation = replace(situation, installed=told)
+    return judge_pins(plan, replace(judgement, situation=situation, asked=asked, read=read))
+
+
+def _judgement(
+    session: LinkSession, plan: GraftPlan, base: Install, model: ModelDescription | None
+) -> Judgement:
     published = published_releases()
-    environment = model_environment(session.base)
+    environment = model_environment(base)
     situation = Situation(
         environment=environment,
         donor=model_environment(session.donor),
-        installed=_installed(session.base, environment, published),
+        installed=_installed(base, environment, published),
         published=published,
     )
-    judgement = Judgement(
+    return Judgement(
         situation=situation,
         checkpoint=_checkpoint(session, plan, situation, model),
         libraries=dict(_libraries(session.base, plan)),
     )
-    return judge_pins(plan, judgement)
+
+
+def with_stated(base: Install, stated: StatedDistribution) -> Install:
+    """Give a base with what the user says that it is run with; the base itself where it has that anyway.
+
+    Raises:
+        RequestError: E203, the base has another version of its own, or nothing is known of this one.
+    """
+    own = model_environment(base).version(stated.name)
+    if own == stated.version:
+        return base
+    if own:
+        raise RequestError(
+            f"--with {stated} is not what the base has: {base.source} has {stated.name} {own} of its own",
+            remedy="leave --with away; to plan for another version, change the base and plan again",
+            code="E203",
+        )
+    published = published_releases()
+    facts = published.release(stated.version) or place_between(stated.version, published)
+    if facts is None:
+        first, last = published.versions[0], published.versions[-1]
+        raise RequestError(
+            f"--with {stated} cannot be planned with: nothing is known of that release; known are {first} to {last}",
+            remedy="name a published release in that range",
+            code="E203",
+        )
+    added = Distribution(name=stated.name, version=stated.version, requires=facts.requires)
+    return replace(base, distributions=(*base.distributions, added))
 
 
 class _SiteText:

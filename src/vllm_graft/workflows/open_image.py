@@ -1,60 +1,43 @@
-# An image is read as a file system and never run. What was read is kept by the digests of its layers: they say all.
+# An image is read as a file system and not run. What was read is kept by the digests of its layers: they say all.
 """Open an image."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import cast
 
 from vllm_graft.errors import SourceError
-from vllm_graft.image.entries import ScannedLayer
-from vllm_graft.image.oci import (
-    Candidate,
-    Descriptor,
-    candidates_of_docker,
-    candidates_of_index,
-    choose,
-    parse_configuration,
-    refuse_other_platform,
+from vllm_graft.image.engine import Engine
+from vllm_graft.image.oci import refuse_other_platform
+from vllm_graft.image.owner_files import read_owner_files
+from vllm_graft.image.places import (
+    Interpreter,
+    install_place,
+    interpreter_within,
+    interpreters,
+    metadata_places,
 )
-from vllm_graft.image.places import Interpreter, interpreter_within, interpreters
-from vllm_graft.image.registry import parse_address
 from vllm_graft.image.tree import ImageTree
 from vllm_graft.install.assemble import assemble, pack, unpack
 from vllm_graft.install.environment_layout import interpreter_of_site
 from vllm_graft.install.search import Copy, find_copies, read_copy
 from vllm_graft.install.transformers_names import AUTO_FILES
 from vllm_graft.run.cache import Cache
-from vllm_graft.run.engine import container_files, find_engine, inspect_image
-from vllm_graft.run.image_files import ImageArchive, Layout, altered, read_archive
-from vllm_graft.run.registry import RegistryImage
+from vllm_graft.run.engine import container_files, engine_at, inspect_image
+from vllm_graft.run.image_files import altered
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.environment import Environment
-from vllm_graft.values.image import ImageFacts, Placed, Placement
-from vllm_graft.values.install import Install
-from vllm_graft.values.source import (
-    ArchiveSource,
-    DockerSource,
-    ImageSource,
-    OciSource,
-    Platform,
-    RegistrySource,
-)
+from vllm_graft.values.image import ImageFacts, OwnerFiles, Placed, Placement
+from vllm_graft.values.plan import PlanSource
+from vllm_graft.values.source import DockerSource, ImageSource, Platform
+from vllm_graft.workflows.image_layers import Layered, OpenedImage, read_layers
+from vllm_graft.workflows.read_planned import is_planned, read_planned
 
-_READER = "1"
+_READER = "4"
 """Goes up whenever the same layers are read otherwise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedImage:
-    """An image's vLLM, and where it lies."""
-
-    install: Install
-    facts: ImageFacts
-    placement: Placement
-    stored: tuple[Descriptor, ...] = ()
-    """The image's layers as a manifest describes them; empty where there is none."""
+_PLANNED = "vLLM alone"
+"""What is read for a layer that was planned."""
 
 
 def open_image(
@@ -69,157 +52,83 @@ def open_image(
     Raises:
         SourceError: E322 it is none, or damaged; E323 it is not said which; E324 it was altered; E320 it holds no
             vLLM; E321 it holds several; E330 to E335 the engine does not give it.
+        NodeError: E500 to E507, the node that it is on.
     """
     match source:
         case DockerSource():
-            return _open_in_engine(source, environment.variables, platform, cache)
-        case RegistrySource():
-            return _open_in_registry(source, environment, platform, cache)
-        case OciSource(path=path):
-            return _open_layout(source, Layout(at_home(path, environment)), platform, cache)
-        case ArchiveSource(path=path):
-            return _open_archive(source, at_home(path, environment), platform, cache)
+            variables = environment.variables
+            with engine_at(source.node, variables) as engine:
+                facts = inspect_image(engine, source.reference, variables)
+                refuse_other_platform(facts, platform)
+                image = EngineImage(engine=engine, facts=facts, variables=variables)
+                return open_in_engine(source, image, cache)
+        case _:
+            return open_layered(source, read_layers(source, platform, environment), cache)
 
 
-def at_home(path: str, environment: Environment) -> str:
-    """Give the path that is meant: a shell does not expand the tilde of `path:~/vllm`."""
-    if path == "~" or path.startswith("~/"):
-        return str(PurePosixPath(environment.home) / path[2:])
-    return path
+def open_layered(source: ImageSource, image: Layered, cache: Cache) -> OpenedImage:
+    """Read what is in an image that is given layer by layer."""
+    opened = known_image(source, image.facts, cache)
+    if opened is None:
+        opened = read_tree(source, image.facts, lay_layers(image))
+        _keep(cache, _key(source, image.facts), opened)
+    return replace(opened, stored=image.stored)
 
 
-def _open_in_engine(
-    source: DockerSource, variables: Mapping[str, str], platform: Platform | None, cache: Cache
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineImage:
+    """An image of an engine, and what that said of it."""
+
+    engine: Engine
+    facts: ImageFacts
+    variables: Mapping[str, str]
+
+
+def open_in_engine(
+    source: DockerSource, image: EngineImage, cache: Cache, *, planned: PlanSource | None = None
 ) -> OpenedImage:
-    engine = find_engine(variables)
-    facts = inspect_image(engine, source.reference, variables)
-    refuse_other_platform(facts, platform)
-    if (known := _known(source, facts, cache)) is not None:
+    """Read what is in an image of an engine.
+
+    ``planned``: where a layer is to be built on it and nothing else is asked, for what; if it is the very image that
+    was planned for, other distributions are not read.
+    """
+    facts = image.facts
+    if (known := known_image(source, facts, cache)) is not None:
         return known
-    with container_files(engine, facts, variables) as supply:
+    if planned is not None and is_planned(facts, planned):
+        if (known := known_image(source, facts, cache, part=_PLANNED)) is not None:
+            return known
+        with container_files(image.engine, facts, image.variables) as supply:
+            found = read_planned(source, facts, ImageTree(supply=supply), planned)
+        if found is not None:
+            _keep(cache, _key(source, facts, _PLANNED), found)
+            return found
+    with container_files(image.engine, facts, image.variables) as supply:
         opened = read_tree(source, facts, ImageTree(supply=supply))
     _keep(cache, _key(source, facts), opened)
     return opened
 
 
-def _open_in_registry(
-    source: RegistrySource, environment: Environment, platform: Platform | None, cache: Cache
-) -> OpenedImage:
-    address = parse_address(source.reference)
-    assert address is not None, "the source was read"
-    image = RegistryImage(address, environment)
-    return _open_layout(source, image, platform, cache)
+def lay_layers(image: Layered, *, everything: bool = False) -> ImageTree:
+    """Lay the layers over one another; ``everything``: with the name of every file.
 
-
-def _open_layout(
-    source: OciSource | RegistrySource,
-    layout: Layout | RegistryImage,
-    platform: Platform | None,
-    cache: Cache,
-) -> OpenedImage:
-    candidates = list(candidates_of_index(layout.index(), layout.blob, layout.place))
-    chosen = source.chosen if isinstance(source, OciSource) else ""
-    candidate = choose(candidates, chosen=chosen, platform=platform, where=layout.place)
-    content = layout.blob(Digest.parse(candidate.config))
-    facts = parse_configuration(
-        content, reference=_name(candidate, layout.place), where=layout.place
-    )
-    refuse_other_platform(facts, platform)
-
-    def layers() -> Iterable[ScannedLayer]:
-        for name in candidate.layers:
-            yield layout.layer(Digest.parse(name))
-
-    opened = _open(source, facts, lambda: _laid(facts, layers(), layout.place), cache)
-    return replace(opened, stored=candidate.stored)
-
-
-def _open_archive(
-    source: ArchiveSource, place: str, platform: Platform | None, cache: Cache
-) -> OpenedImage:
-    archive = read_archive(place)
-    candidate = choose(
-        list(_candidates(archive, place)), chosen=source.chosen, platform=platform, where=place
-    )
-    content = _document(archive, candidate.config, place)
-    facts = parse_configuration(content, reference=_name(candidate, place), where=place)
-    refuse_other_platform(facts, platform)
-    layers = [_layer(archive, name, place) for name in candidate.layers]
-    return _open(source, facts, lambda: _laid(facts, layers, place), cache)
-
-
-def _candidates(archive: ImageArchive, place: str) -> Iterable[Candidate]:
-    # An archive may be in both forms at once; manifest.json then names its images as a user knows them.
-    if "manifest.json" in archive.documents:
-        return candidates_of_docker(archive.documents["manifest.json"], place)
-    index = archive.documents.get("index.json")
-    if index is None:
-        raise SourceError(
-            f"{place} is no archive of an image: it has neither manifest.json nor index.json",
-            remedy="Give what `docker save IMAGE -o FILE` writes; `docker export` writes no image.",
-            code="E322",
-        )
-    return candidates_of_index(index, lambda digest: _document(archive, str(digest), place), place)
-
-
-def _document(archive: ImageArchive, name: str, place: str) -> bytes:
-    member = f"blobs/sha256/{name.removeprefix('sha256:')}" if name.startswith("sha256:") else name
-    content = archive.documents.get(archive.links.get(member, member))
-    if content is None:
-        raise _lacking(place, member)
-    named = PurePosixPath(member).name.removesuffix(".json")
-    if len(named) == len(Digest.of(b"").hex) and Digest.of(content).hex != named:
-        raise altered(f"{place}: {member}", Digest(named), Digest.of(content))
-    return content
-
-
-def _layer(archive: ImageArchive, name: str, place: str) -> ScannedLayer:
-    member = f"blobs/sha256/{name.removeprefix('sha256:')}" if name.startswith("sha256:") else name
-    found = archive.layers.get(archive.links.get(member, member))
-    if found is None:
-        raise _lacking(place, member)
-    if name.startswith("sha256:") and str(found.digest) != name:
-        raise altered(f"{place}: {member}", Digest.parse(name), found.digest)
-    return found
-
-
-def _lacking(place: str, member: str) -> SourceError:
-    return SourceError(
-        f"a part of the image is not in {place}: {member}",
-        remedy="Save the image again, whole; an archive that was made for an engine which has the base cannot be"
-        " read without that base.",
-        code="E322",
-    )
-
-
-def _name(candidate: Candidate, place: str) -> str:
-    return candidate.names[0] if candidate.names else place
-
-
-def _laid(facts: ImageFacts, layers: Iterable[ScannedLayer], place: str) -> ImageTree:
-    tree = ImageTree()
-    for number, layer in enumerate(layers):
-        if number >= len(facts.layers) or layer.diff_id != facts.layers[number]:
-            wanted = facts.layers[number] if number < len(facts.layers) else Digest.of(b"")
-            raise altered(f"layer {number + 1} of {place}", wanted, layer.diff_id)
+    Raises:
+        SourceError: E324, one is not what the image says.
+    """
+    tree = ImageTree(everything=everything)
+    for number, (layer, wanted) in enumerate(zip(image.layers, image.facts.layers, strict=True), 1):
+        if layer.diff_id != wanted:
+            raise altered(f"layer {number} of {image.place}", wanted, layer.diff_id)
         tree.add(layer.entries)
     return tree
 
 
-def _open(
-    source: ImageSource, facts: ImageFacts, laid: Callable[[], ImageTree], cache: Cache
-) -> OpenedImage:
-    if (known := _known(source, facts, cache)) is not None:
-        return known
-    opened = read_tree(source, facts, laid())
-    _keep(cache, _key(source, facts), opened)
-    return opened
-
-
-def _key(source: ImageSource, facts: ImageFacts) -> str:
+def _key(source: ImageSource, facts: ImageFacts, part: str = "") -> str:
     # Where vLLM is looked for depends on the environment and the working directory.
     told = (dict(facts.variables), str(facts.settings.get("WorkingDir") or ""))
-    return "\0".join((_READER, *map(str, facts.layers), json.dumps(told), source.within))
+    return "\0".join(
+        (_READER, *map(str, facts.layers), json.dumps(told), source.within, *filter(None, (part,)))
+    )
 
 
 def read_tree(source: ImageSource, facts: ImageFacts, tree: ImageTree) -> OpenedImage:
@@ -251,11 +160,21 @@ def read_tree(source: ImageSource, facts: ImageFacts, tree: ImageTree) -> Opened
     )
     contents = replace(contents, notes=(*contents.notes, *notes))
     install = assemble(contents, source=str(source), location=_location(copy.root, facts))
+    install = replace(
+        install,
+        beside=_beside(tree, interpreter.sites),
+        image=facts,
+        owner_files=read_owner_files(facts, tree),
+    )
+    placement = tree.placement(
+        copy.root, bytecode=facts.variables.get("PYTHONPYCACHEPREFIX", "").rstrip("/")
+    )
+    site, python = install_place(copy.root, interpreter, tree)
     return OpenedImage(
-        install=replace(install, beside=_beside(tree, interpreter.sites), image=facts),
+        install=install,
         facts=facts,
-        placement=tree.placement(
-            copy.root, bytecode=facts.variables.get("PYTHONPYCACHEPREFIX", "").rstrip("/")
+        placement=replace(
+            placement, site=site, python=python, metadata=metadata_places(sites, tree)
         ),
     )
 
@@ -339,6 +258,10 @@ def _keep(cache: Cache, key: str, opened: OpenedImage) -> None:
         "root": placement.root,
         "entries": {place: asdict(each) for place, each in placement.entries.items()},
         "links": dict(placement.links),
+        "site": placement.site,
+        "python": placement.python,
+        "metadata": dict(placement.metadata),
+        "owner_files": asdict(opened.install.owner_files or OwnerFiles()),
     }
     cache.remember(
         "images",
@@ -350,8 +273,11 @@ def _keep(cache: Cache, key: str, opened: OpenedImage) -> None:
     )
 
 
-def _known(source: ImageSource, facts: ImageFacts, cache: Cache) -> OpenedImage | None:
-    pointer = cache.lookup("images", _key(source, facts)) or {}
+def known_image(
+    source: ImageSource, facts: ImageFacts, cache: Cache, *, part: str = ""
+) -> OpenedImage | None:
+    """Give what was read before of an image with these layers; None where nothing was."""
+    pointer = cache.lookup("images", _key(source, facts, part)) or {}
     try:
         block = cache.get(Digest.parse(pointer.get("install", "")))
         told = cache.get(Digest.parse(pointer.get("placement", "")))
@@ -360,6 +286,7 @@ def _known(source: ImageSource, facts: ImageFacts, cache: Cache) -> OpenedImage 
     if block is None or told is None:
         return None
     value = cast("dict[str, dict[str, dict[str, int]]]", json.loads(told))
+    around = cast("dict[str, object]", value["owner_files"])
     placement = Placement(
         root=str(value["root"]),
         entries={
@@ -372,8 +299,18 @@ def _known(source: ImageSource, facts: ImageFacts, cache: Cache) -> OpenedImage 
             for place, each in value["entries"].items()
         },
         links={place: str(target) for place, target in value["links"].items()},
+        site=str(value["site"]),
+        python=str(value["python"]),
+        metadata={name: str(place) for name, place in value["metadata"].items()},
     )
     install = unpack(block, source=str(source), location=_location(placement.root, facts))
     if install is None:
         return None
-    return OpenedImage(install=replace(install, image=facts), facts=facts, placement=placement)
+    owner_files = OwnerFiles(
+        scripts=tuple(cast("list[str]", around["scripts"])),
+        partly=bool(around["partly"]),
+        exports=cast("dict[str, str]", around["exports"]),
+        exports_file=str(around["exports_file"]),
+    )
+    install = replace(install, image=facts, owner_files=owner_files)
+    return OpenedImage(install=install, facts=facts, placement=placement)

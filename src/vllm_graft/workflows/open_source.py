@@ -19,8 +19,9 @@ from vllm_graft.values.source import (
     SourceOptions,
     WheelSource,
 )
+from vllm_graft.workflows.image_layers import at_home
 from vllm_graft.workflows.open_folder import open_folder
-from vllm_graft.workflows.open_image import at_home, open_image
+from vllm_graft.workflows.open_image import open_image
 from vllm_graft.workflows.open_release import open_release
 from vllm_graft.workflows.open_wheel import open_wheel
 
