@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,24 @@ import pretend
 from imaging import SITE, Image, Item, files, folder, python
 from opening import Opener
 from plans import BASE_TREE, PlanParts
+from vllm_graft.image.configuration import canonical_digest
+from vllm_graft.run.cache import Cache
 from vllm_graft.run.console import Console
 from vllm_graft.values.build import BuildReceipt
 from vllm_graft.values.codec import encode_plan
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.plan import GraftPlan, PlanSource
+from vllm_graft.values.source import (
+    ArchiveSource,
+    DockerSource,
+    OciSource,
+    RegistrySource,
+    parse_source,
+)
+from vllm_graft.values.wheels import LockedWheel
 from vllm_graft.workflows.build import BuildRequest, run_build
+from vllm_graft.workflows.open_image import OpenedImage, open_image
+from vllm_graft.workflows.place_wheels import PlacedWheels, place_wheels
 
 SETTINGS: Mapping[str, object] = {
     "Entrypoint": ["/opt/start.sh", "--now"],
@@ -80,8 +92,42 @@ class Bench:
 
     def plan(self, base: str, **changes: object) -> GraftPlan:
         install = self.opener.open(base)
-        told = PlanSource(source=base, version=install.version, digest=install.digest)
+        image = "" if install.image is None else str(canonical_digest(install.image))
+        told = PlanSource(source=base, version=install.version, digest=install.digest, image=image)
         return replace(PlanParts().plan(), base=told, **changes)
+
+    @property
+    def environment(self) -> Environment:
+        return Environment(
+            variables={**self.opener.variables, "PATH": self.path},
+            home=str(Path.home()),
+            python=sys.executable,
+        )
+
+    @property
+    def cache(self) -> Cache:
+        return Cache.at(str(self.opener.cache), Console(stream=self.opener.stream))
+
+    def image(self, source: str) -> OpenedImage:
+        read = parse_source(source)
+        assert isinstance(read, ArchiveSource | DockerSource | OciSource | RegistrySource)
+        return open_image(read, platform=None, environment=self.environment, cache=self.cache)
+
+    def place(
+        self, wheels: Sequence[LockedWheel], source: str, *, contents: Sequence[bytes]
+    ) -> PlacedWheels:
+        """Put wheels into an image, of which the cache has these."""
+        for content in contents:
+            self.cache.put(content)
+        read = parse_source(source)
+        assert isinstance(read, ArchiveSource | DockerSource | OciSource | RegistrySource)
+        return place_wheels(
+            wheels,
+            self.image(source),
+            source=read,
+            environment=self.environment,
+            cache=self.cache,
+        )
 
     def write(self, plan: GraftPlan) -> Path:
         self.count += 1
@@ -92,11 +138,6 @@ class Bench:
     def build(self, plan: Path | GraftPlan, tag: str = "grafted", **more: Any) -> BuildReceipt:
         place = plan if isinstance(plan, Path) else self.write(plan)
         request = replace(BuildRequest(plan_file=str(place), tag=tag), **more)
-        environment = Environment(
-            variables={**self.opener.variables, "PATH": self.path},
-            home=str(Path.home()),
-            python=sys.executable,
-        )
         return run_build(
-            request, environment=environment, console=Console(stream=self.opener.stream)
+            request, environment=self.environment, console=Console(stream=self.opener.stream)
         )

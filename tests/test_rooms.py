@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src/vllm_graft"
-PURE = ("errors.py", "values", "install", "link", "deps", "image", "report", "workflows")
+PURE = (
+    "errors.py",
+    "values",
+    "install",
+    "link",
+    "deps",
+    "image",
+    "fleet",
+    "cluster",
+    "report",
+    "workflows",
+)
 FORBIDDEN = {"open", "input", "eval", "exec", "__import__", "print", "breakpoint"}
 FILES = sorted(
     path

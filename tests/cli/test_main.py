@@ -167,7 +167,7 @@ def test_help_is_fast_because_it_imports_nothing_heavy() -> None:
     assert done.stdout.endswith("[]\n")
 
 
-@pytest.mark.parametrize("verb", ["inspect", "plan", "apply", "explain"])
+@pytest.mark.parametrize("verb", ["inspect", "plan", "apply", "build", "rehearse", "explain"])
 def test_every_verb_has_help(verb: str) -> None:
     done = program(verb, "--help")
     assert done.returncode == 0

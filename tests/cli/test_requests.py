@@ -11,8 +11,10 @@ import pytest
 
 from held import CONFIG_REGISTRY, MODEL_CONFIGS, REGISTRY, small_vllm, with_okapi
 from linking import packages
+from plans import PlanParts
 from pretend import write_tree
 from vllm_graft.cli.main import run
+from vllm_graft.values.codec import encode_plan
 
 PROGRAM = (sys.executable, "-m", "vllm_graft")
 
@@ -68,7 +70,9 @@ def test_a_parser_of_the_same_name_is_compared_even_if_the_base_knows_the_model(
     assert "G304" in out
     call(capsys, "apply", str(tmp_path / "plan.json"), str(tmp_path / "base"))
     _, out, _ = call(capsys, *asked)
-    assert out.startswith("Nothing to do")
+    assert out.startswith(
+        "Route: base-as-is, recommended, for one node and for several\n\nNothing to do"
+    )
     assert "the base keeps its llama" in out
 
 
@@ -158,7 +162,9 @@ def test_where_nothing_is_to_be_done_the_files_that_were_asked_for_are_said_not_
     words = ("plan", "--base", pair[1], "--donor", pair[1], "--arch", "OkapiForCausalLM")
     status, out, err = call(capsys, *words, "-o", str(tmp_path / "plan.json"))
     assert status == 0
-    assert out.startswith("Nothing to do")
+    assert out.startswith(
+        "Route: base-as-is, recommended, for one node and for several\n\nNothing to do"
+    )
     assert f"{tmp_path}/plan.json is not written" in err
     assert not (tmp_path / "plan.json").exists()
 
@@ -294,3 +300,22 @@ def test_ctrl_c_while_the_program_is_still_read_is_one_clean_line() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr.strip() == "interrupted; nothing was left half written"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--to", "plugin:x", "-t", "name"], "--tag say nothing of a plugin"),
+        (["--to", "plugin:x", "--lock", "f", "--force"], "--lock, --force"),
+        (["-t", "name", "--platform", "linux/arm64"], "--platform say nothing of an image"),
+        (["--to", "oci:x"], "the new image has no name"),
+    ],
+)
+def test_words_that_would_say_nothing_are_refused(
+    more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(encode_plan(PlanParts().plan()))
+    status, out, err = call(capsys, "build", str(plan), *more)
+    assert (status, out) == (2, "")
+    assert said in err

@@ -58,6 +58,27 @@ def test_what_the_donor_guards_is_no_need(guard: str) -> None:
     assert needs(text) == {}
 
 
+def test_a_condition_that_follows_from_the_version_is_one_on_it() -> None:
+    # vLLM 0.31.0, models/pixtral.py
+    found = needs(
+        """
+        HAVE = importlib.metadata.version("transformers")
+        IS_AXIAL = Version(HAVE) >= Version("5.17.0.dev0")
+        IS_LARGE = Version(torch.__version__) >= Version("2")
+        if IS_AXIAL:
+            from transformers import Okapi
+        else:
+            from transformers import Zebra as Okapi
+        def later():
+            if not IS_AXIAL:
+                from transformers import Quagga
+        if IS_LARGE:
+            from transformers import Gnu
+        """
+    )
+    assert set(found) == {("name", "Gnu")}
+
+
 def test_other_packages_are_read_in_the_same_way() -> None:
     (found,) = names_from(
         [module("import torchaudio.compliance.kaldi as kaldi\nimport torch")], "torchaudio"

@@ -1,6 +1,8 @@
 import csv
 import json
+import os
 import shutil
+import subprocess
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from building import MODELS, SETTINGS, STALE, Bench, base_image, base_items
 from imaging import SITE, Image, Item, folder, link, python
 from opening import Opener, opener_at
 from plans import CONFIG, CONFIGS, CONFIGS_AFTER, MODEL, MODEL_TEXT, REGISTRY, REGISTRY_AFTER
-from vllm_graft.errors import BuildError, RequestError
+from vllm_graft.errors import BuildError, RequestError, SourceError
 from vllm_graft.image.dockerfile import dockerfile_documents
 from vllm_graft.image.layer import LayerFile, LayerPlan, encode_layer, overlay_version
 from vllm_graft.report.build import render_build
@@ -47,6 +49,7 @@ def built_layer(bench: Bench, plan: GraftPlan | Path) -> tuple[BuildReceipt, lis
     bench.count += 1
     place = bench.folder / f"image-{bench.count}"
     receipt = bench.build(plan, to=f"oci:{place}")
+    assert receipt.layer is not None
     with tarfile.open(place / f"blobs/sha256/{receipt.layer.hex}") as archive:
         return receipt, archive.getmembers()
 
@@ -178,6 +181,7 @@ def test_pip_list_names_the_graft_and_its_record_is_true(bench: Bench) -> None:
     version = overlay_version(plan)
     assert version.startswith("0.14.1+from.0.17.1.")
     info = f"vllm_graft_overlay-{version}.dist-info"
+    assert receipt.layer is not None
     with tarfile.open(place / f"blobs/sha256/{receipt.layer.hex}") as archive:
         contents = {
             each.name.removeprefix(f"{SITE}/"): stream.read()
@@ -221,6 +225,54 @@ def test_a_base_that_changed_since_the_plan_is_refused(bench: Bench) -> None:
     assert "plan again with --base oci:" in error.remedy
 
 
+@pytest.mark.parametrize("form", ["oci", "archive"])
+def test_a_full_disk_leaves_nothing_half_written(bench: Bench, form: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root may mount a disk that is full at once")
+    plan = bench.write(bench.plan(base_at(bench)))
+    disk = bench.folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(disk)], check=True)
+    try:
+        with pytest.raises(RequestError) as caught:
+            bench.build(plan, to=f"{form}:{disk / 'image'}")
+        assert caught.value.code == "E213"
+        assert "No space left on device" in caught.value.what
+        assert "disk is full" in caught.value.remedy
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert bench.build(plan, to=f"{form}:{disk / 'image'}").outcome == "written"
+
+
+def test_a_base_that_is_another_image_with_the_same_vllm_is_told(bench: Bench) -> None:
+    plan = bench.plan(base_at(bench))
+    other = base_at(bench, base_image(Cmd=["other"]))
+    receipt = bench.build(plan, to=f"oci:{bench.folder / 'one'}", base=other)
+    assert "is another image than the one that was planned for" in receipt.notes[0]
+    assert plan.base.image in receipt.notes[0]
+    for form in ("text", "markdown"):
+        assert "another image" in " ".join(render_build(receipt, form).split())
+    assert bench.build(plan, to=f"oci:{bench.folder / 'two'}").notes == ()
+
+
+def test_a_base_whose_layer_was_altered_after_it_was_planned_for_is_not_copied(
+    bench: Bench,
+) -> None:
+    source = base_at(bench)
+    plan = bench.plan(source)
+    blobs = Path(source.removeprefix("oci:")) / "blobs/sha256"
+    largest = max(blobs.iterdir(), key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 1
+    largest.write_bytes(content)
+    with pytest.raises(SourceError) as caught:
+        bench.build(plan, to=f"oci:{bench.folder / 'image'}")
+    assert caught.value.code == "E324"
+    assert largest.name in caught.value.what
+    assert not (bench.folder / "image").exists()
+
+
 def test_a_blocked_plan_is_not_built(bench: Bench) -> None:
     plan = bench.plan(base_at(bench), verdict="blocked")
     assert refused(bench, plan).code == "E401"
@@ -255,15 +307,6 @@ def test_a_file_behind_a_link_is_refused(bench: Bench) -> None:
         [*moved, link(MODELS, "/data/vllm")],
     )
     assert refused(bench, bench.plan(base_at(bench, image))).code == "E404"
-
-
-def test_a_grafted_image_is_no_base(bench: Bench) -> None:
-    source = base_at(bench)
-    place = bench.folder / "first"
-    bench.build(bench.plan(source), to=f"oci:{place}")
-    error = refused(bench, bench.plan(f"oci:{place}"))
-    assert error.code == "E423"
-    assert source in error.remedy
 
 
 def test_a_folder_that_somebody_else_made_is_not_replaced(bench: Bench) -> None:
@@ -347,7 +390,7 @@ def test_what_the_verb_prints_as_json_follows_its_schema(bench: Bench) -> None:
 def test_an_image_tells_where_it_comes_from_and_whether_it_is_still_needed(bench: Bench) -> None:
     source = base_at(bench)
     layout = bench.folder / "image"
-    bench.build(bench.plan(source), to=f"oci:{layout}")
+    bench.build(bench.plan(source, features=()), to=f"oci:{layout}")
     environment = Environment(variables=bench.opener.variables, home=str(Path.home()))
     console = Console(stream=bench.opener.stream)
 
@@ -412,5 +455,12 @@ def test_a_dockerfile_names_its_base_and_escapes_its_labels(bench: Bench) -> Non
     )
     planned = LayerPlan(files=(), gone=(), folders={})
     found = dockerfile_documents(base, planned, {"a": 'x "$HOME" \\'})["Dockerfile"].decode()
-    assert "FROM vllm-node:1\nADD graft.tar /\n" in found
+    assert (
+        "FROM scratch AS graft\nADD graft.tar /\n\nFROM vllm-node:1\nCOPY --from=graft / /\n"
+        in found
+    )
     assert 'LABEL "a"="x \\"\\$HOME\\" \\\\"' in found
+    told = replace(base, settings={"OnBuild": ["RUN true"]})
+    with pytest.raises(BuildError) as caught:
+        dockerfile_documents(told, planned, {})
+    assert caught.value.code == "E452"

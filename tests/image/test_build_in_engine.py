@@ -1,19 +1,22 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from building import SETTINGS, STALE, Bench, base_image
+import imaging
+from building import MODELS, SETTINGS, STALE, Bench, base_image, base_items
 from engines import Docker
-from imaging import SITE
-from opening import Opener
+from imaging import SITE, Image, Item, folder
+from opening import Opener, opener_at
 from plans import CONFIG, CONFIGS, MODEL, MODEL_TEXT, REGISTRY
-from vllm_graft.errors import BuildError, VerificationError
+from vllm_graft.errors import BuildError, SourceError, VerificationError
 from vllm_graft.image.layer import overlay_version
 
 
@@ -124,8 +127,6 @@ def test_the_bases_own_name_can_be_taken_too(docker: Docker, bench: Bench) -> No
 def test_an_engine_without_the_base_takes_nothing(
     docker: Docker, bench: Bench, tmp_path: Path
 ) -> None:
-    import imaging
-
     image = base_image(Env=["PATH=/usr/bin", f"ODD={os.urandom(4).hex()}"])
     image.layers = [imaging.layer([imaging.Item(path=os.urandom(8).hex())]), *image.layers]
     source = f"oci:{imaging.write_layout(tmp_path / 'base', image)}"
@@ -210,31 +211,151 @@ def test_the_command_line_builds_and_says_what(
     assert json.loads(lock.read_text())["results"]["layer"] in done.stdout
 
 
-def test_docker_builds_the_same_files_from_the_dockerfile(
+RM = """
+#include <unistd.h>
+int main(int count, char **words) {
+    for (int at = 2; at < count; at++) unlink(words[at]);
+    return 0;
+}
+"""
+
+
+def with_rm(scratch: Path) -> Image:
+    """The base with a program that removes files, since a Dockerfile can remove nothing by itself."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler on this machine")
+    (scratch / "rm.c").write_text(RM)
+    argv = ["gcc", "-static", "-o", scratch / "rm", scratch / "rm.c"]
+    subprocess.run(argv, check=True)
+    # "data": the classic builder makes a folder for each volume where the image has none.
+    rm = Item(path="bin/rm", content=(scratch / "rm").read_bytes(), mode=0o755)
+    many = [
+        Item(path=f"{MODELS}/__pycache__/registry.cpython-312.opt-{number}.pyc", content=b"stale")
+        for number in range(2, 700)  # more than a builder takes on one line
+    ]
+    return Image.of(
+        base_items(),
+        [rm, folder("data"), *many],
+        settings={**SETTINGS, "OnBuild": None, "Shell": None},
+    )
+
+
+def built_by_docker(builder: str, tag: str, context: Path) -> None:
+    """Build with one of Docker's two builders; a client without it skips."""
+    words = ["build", "--network", "none", "--tag", tag, str(context)]
+    for program in ("docker", "/usr/bin/docker"):
+        done = subprocess.run(
+            [program, *words],
+            env={**os.environ, "DOCKER_BUILDKIT": builder},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            return
+        if "buildx" not in done.stderr:
+            pytest.fail(done.stderr)
+    pytest.skip("this machine's docker has no BuildKit")
+
+
+ASKED = """#!/bin/sh
+[ "$1" = context ] && exit 1
+[ "$1" = cp ] && echo "$2" >> "$ASKED"
+exec DOCKER "$@"
+"""
+
+
+def elsewhere(bench: Bench, folder: Path) -> tuple[Bench, Path]:
+    """A machine that knows nothing of the base, and where its client notes what is copied out."""
+    real = shutil.which("docker")
+    assert real is not None
+    (folder / "bin").mkdir(parents=True)
+    script = folder / "bin/docker"
+    script.write_text(ASKED.replace("DOCKER", real))
+    script.chmod(0o755)
+    asked = folder / "asked"
+    other = replace(bench, opener=opener_at(folder / "cache", ASKED=str(asked)))
+    other.path = f"{script.parent}:{os.environ['PATH']}"
+    return other, asked
+
+
+def test_of_the_image_that_was_planned_for_only_vllm_is_read_again(
     docker: Docker, bench: Bench, tmp_path: Path
 ) -> None:
-    base = docker.load(base_image(OnBuild=None, Shell=None))
+    image = base_image()
+    base = docker.load(image)
+    plan = bench.write(bench.plan(f"docker:{base}"))
+    first = bench.build(plan, docker.name())
+    other, asked = elsewhere(bench, tmp_path / "there")
+    second = other.build(plan, docker.name())
+    assert (second.layer, second.removed) == (first.layer, first.removed)
+    assert second.notes == ()
+    places = [line.partition(":")[2] for line in asked.read_text().splitlines()]
+    assert f"/{SITE}/vllm" in places
+    # The folder itself is asked for once, as one of those above vLLM, and nothing else in it.
+    inside = {place for place in places if place.startswith(f"/{SITE}/")}
+    assert inside == {
+        f"/{SITE}/vllm",
+        f"/{SITE}/vllm/__init__.py",
+        f"/{SITE}/vllm-0.14.1.dist-info",
+        f"/{SITE}/{MODEL}",
+    }
+    assert places.count(f"/{SITE}") == 1
+    asked.unlink()
+    other.build(plan, docker.name())
+    again = [line.partition(":")[2] for line in asked.read_text().splitlines()]
+    assert again == [f"/{SITE}/{MODEL}"]
+
+
+def test_another_image_with_the_same_vllm_is_told_and_read_wholly(
+    docker: Docker, bench: Bench, tmp_path: Path
+) -> None:
+    plan = bench.write(bench.plan(f"docker:{docker.load(base_image())}"))
+    changed = docker.load(base_image(Cmd=["other"]))
+    other, asked = elsewhere(bench, tmp_path / "there")
+    receipt = other.build(plan, docker.name(), base=f"docker:{changed}")
+    (note,) = receipt.notes
+    assert f"{changed} is another image than the one that was planned for" in note
+    places = [line.partition(":")[2] for line in asked.read_text().splitlines()]
+    assert f"/{SITE}/vllm" not in places
+
+
+def test_a_second_vllm_that_came_into_the_base_since_is_refused(
+    docker: Docker, bench: Bench
+) -> None:
+    plan = bench.write(bench.plan(f"docker:{docker.load(base_image())}"))
+    two = base_image()
+    site = "opt/venv/lib/python3.12/site-packages"
+    second = imaging.layer([*imaging.python("opt/venv"), *imaging.vllm(site)])
+    two.layers = [*two.layers, second]
+    with pytest.raises(SourceError) as caught:
+        bench.build(plan, docker.name(), base=f"docker:{docker.load(two)}")
+    assert caught.value.code == "E321"
+
+
+@pytest.mark.parametrize("builder", ["0", "1"], ids=["classic builder", "BuildKit"])
+def test_docker_builds_the_same_files_from_the_dockerfile(
+    docker: Docker, bench: Bench, tmp_path: Path, builder: str
+) -> None:
+    """Every file of the image: kind, mode, owner, content."""
+    base = docker.load(with_rm(tmp_path))
     plan = bench.write(bench.plan(f"docker:{base}"))
     ours, theirs = docker.name(), docker.name()
     bench.build(plan, ours)
     receipt = bench.build(plan, theirs, to=f"dockerfile:{tmp_path / 'context'}")
     recipe = (tmp_path / "context/Dockerfile").read_text()
-    assert receipt.removed
-    # The test's base has no `rm`; what is removed is held against the layer in the text.
-    steps = [line for line in recipe.splitlines() if not line.startswith(("RUN", "USER"))]
-    run = next(line for line in recipe.splitlines() if line.startswith("RUN"))
-    assert json.loads(run.removeprefix("RUN ")) == ["rm", "-f", *receipt.removed]
-    (tmp_path / "context/Dockerfile").write_text("\n".join(steps))
-    docker.run("build", "--tag", theirs, str(tmp_path / "context"))
-    wanted, found = entries(docker, ours), entries(docker, theirs)
-    for path in receipt.removed:
-        del found[path.lstrip("/")]
+    assert sum(map(len, receipt.removed)) > 65_536
+    assert max(map(len, recipe.splitlines())) < 1000
+    assert "COPY --from=graft / /" in recipe.splitlines()
+    built_by_docker(builder, theirs, tmp_path / "context")
+    before, wanted, found = entries(docker, base), entries(docker, ours), entries(docker, theirs)
     assert found == wanted
+    assert {path.lstrip("/") for path in receipt.removed} <= before.keys() - found.keys()
     told, kept = inspected(docker, theirs)["Config"], inspected(docker, ours)["Config"]
     assert isinstance(told, dict)
     assert isinstance(kept, dict)
-    assert told["User"] == kept["User"]
-    assert told["Entrypoint"] == kept["Entrypoint"]
+    for name in ("User", "Entrypoint", "Cmd", "WorkingDir", "Env", "Healthcheck", "StopSignal"):
+        assert told[name] == kept[name]
     assert told["Labels"].items() <= kept["Labels"].items()
 
 
@@ -242,7 +363,7 @@ def test_inspect_says_where_a_grafted_image_comes_from(
     docker: Docker, bench: Bench, tmp_path: Path
 ) -> None:
     base = docker.load(base_image())
-    plan = bench.write(bench.plan(f"docker:{base}"))
+    plan = bench.write(bench.plan(f"docker:{base}", features=()))
     tag = docker.name()
     receipt = bench.build(plan, tag)
 

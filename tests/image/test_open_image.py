@@ -340,6 +340,28 @@ def test_a_layer_that_was_altered_on_disk_is_not_read(
     assert largest.name in caught.value.what
 
 
+@pytest.mark.parametrize("packed", ["plain", "gzip", "zstd"])
+def test_a_layer_of_a_few_bytes_is_a_layer_too(opener: Opener, tmp_path: Path, packed: str) -> None:
+    image = Image.of([Item(path="etc/motd")], python(), vllm())
+    contents = imaging.layout_files(image, packed=packed)
+    archive = imaging.write_archive(tmp_path / "a.tar", contents)
+    assert opener.open(f"archive:{archive}").version == "0.17.1"
+
+
+def test_an_image_with_fewer_layers_than_it_names_is_refused(
+    opener: Opener, tmp_path: Path
+) -> None:
+    contents = imaging.docker_files(Image.of(python(), vllm(), [Item(path="etc/motd")]))
+    (told,) = json.loads(contents["manifest.json"])
+    told["Layers"].pop()
+    contents["manifest.json"] = json.dumps([told]).encode()
+    archive = imaging.write_archive(tmp_path / "a.tar", contents)
+    with pytest.raises(SourceError) as caught:
+        opener.open(f"archive:{archive}")
+    assert caught.value.code == "E324"
+    assert "names 3 layers, its manifest 2" in caught.value.what
+
+
 def test_a_configuration_that_names_other_layers_is_refused(opener: Opener, tmp_path: Path) -> None:
     contents = imaging.docker_files(Image.of(python(), vllm()))
     name = next(each for each in contents if each.endswith("layer.tar"))

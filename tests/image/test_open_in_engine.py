@@ -1,19 +1,24 @@
 # The layers' merge is ours; here it is held against that of a real engine.
+import contextlib
 import io
 import os
 import random
+import shutil
 import signal
+import socketserver
 import subprocess
 import sys
 import tarfile
+import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 import imaging
 from engines import Docker
-from imaging import SITE, Image, Item, folder, hard, link, python, vllm
+from imaging import SITE, Image, Item, files, folder, hard, link, python, vllm
 from opening import Opener, opener_at
 from vllm_graft.errors import SourceError
 from vllm_graft.image.entries import is_kept
@@ -60,6 +65,82 @@ def test_an_image_of_an_engine_is_read_without_being_run(
     assert {each.name for each in install.distributions} == {"torch", "vllm"}
     assert docker.containers() == []
     assert docker.run("volume", "ls", "--quiet") == volumes
+
+
+def test_neither_entrypoint_nor_interpreter_of_an_image_is_ever_started(
+    docker: Docker, opener: Opener
+) -> None:
+    settings = {"Entrypoint": ["/usr/bin/python3", "-c", "1"], "Cmd": ["serve"]}
+    tag = docker.load(Image.of(python(), vllm(), settings=settings))
+    began = f"{time.time():.9f}"
+    opener.open(f"docker:{tag}")
+    chosen = ("--since", began, "--until", f"{time.time():.9f}", "--filter", f"image={tag}")
+    happened = docker.run(
+        "events", *chosen, "--filter", "type=container", "--format", "{{.Action}}"
+    )
+    seen = set(happened.split())
+    assert {"create", "destroy"} <= seen
+    assert seen.isdisjoint({"start", "exec_create", "attach"})
+
+
+WITHOUT_SOCKET = """#!/bin/sh
+[ "$1" = context ] && { echo "$CONTEXT"; exit 0; }
+[ "$1" = cp ] && echo "$*" >> "$ASKED"
+exec DOCKER "$@"
+"""
+
+
+@pytest.mark.parametrize("socket", ["", "tcp://somewhere:2376", "unix:///nowhere", "breaks off"])
+def test_what_the_engines_socket_does_not_give_its_client_does(
+    docker: Docker, opener: Opener, tmp_path: Path, socket: str
+) -> None:
+    image = Image.of([*python(), folder("tmp", 0o1777)], vllm())
+    tag = docker.load(image)
+    wanted = opener.open(f"docker:{tag}")
+    real = shutil.which("docker")
+    assert real is not None
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin/docker"
+    script.write_text(WITHOUT_SOCKET.replace("DOCKER", real))
+    script.chmod(0o755)
+    other = opener_at(
+        tmp_path / "other",
+        PATH=f"{script.parent}:{os.environ['PATH']}",
+        ASKED=str(tmp_path / "asked"),
+        CONTEXT=f"unix://{tmp_path}/s" if socket == "breaks off" else socket,
+    )
+    with half_answers(tmp_path / "s"):
+        found = other.open(f"docker:{tag}")
+    assert found.digest == wanted.digest
+    assert found.distributions == wanted.distributions
+    assert f"/{SITE} -" in (tmp_path / "asked").read_text()
+    assert docker.containers() == []
+
+
+@contextlib.contextmanager
+def half_answers(place: Path) -> Generator[None]:
+    """A daemon that greets, and is gone in the middle of everything else that it says."""
+
+    class Half(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked = self.rfile.readline()
+            if b"/_ping" in asked:
+                self.wfile.write(
+                    b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 2\r\n\r\nOK"
+                )
+                return
+            part = imaging.layer(files("vllm", {"__init__.py": b"x"}))[:1024]
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+
+    with socketserver.ThreadingUnixStreamServer(str(place), Half) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_an_editable_checkout_elsewhere_in_the_image_is_found(

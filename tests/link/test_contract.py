@@ -9,7 +9,20 @@ PLATFORM = (
     "class Platform:\n    def is_rocm(self) -> bool:\n        return False\n\n\n"
     "current_platform = Platform()\n"
 )
+LAYER = (
+    "class Layer(Plain):\n    def __init__(self, name, **rest):\n"
+    "        super().__init__(**rest)\n        self.name = name\n"
+)
+SHELF = "class Shelf:\n    def register(self, name):\n        return lambda thing: thing\n"
+SOURCES = (
+    "from dataclasses import dataclass\n\n\n"
+    "class Loader:\n    @dataclass\n    class Source:\n        path: str\n"
+)
 REGISTERING = "def direct_register_custom_op(**_):\n    pass\n"
+
+ZEBRA = "vllm/model_executor/models/zebra.py"
+STRIPES = ("class Stripe:\n    width = 2\n", "class Stripe:\n    width = 1\n")
+KNOWS = "from vllm.model_executor.models.zebra import Stripe\n\n\n"
 
 ROWS = [
     # ── G104: a name ──────────────────────────────────────────────────────────────────────────────
@@ -206,6 +219,95 @@ ROWS = [
         base="def scale(x, by=2):\n    return x * by\n",
         codes=set(),
         ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a keyword that a constructor hands on must be the next one's",
+        model=a_model(LIBRARY + "Layer", "return Layer('a', n=2, more=3).n"),
+        donor="class Plain:\n    def __init__(self, n, *, by=1, more=0):\n"
+        "        self.n = n * by + more\n" + LAYER,
+        base="class Plain:\n    def __init__(self, n, *, by=1):\n        self.n = n * by\n" + LAYER,
+        codes={"G201 blocked"},
+    ),
+    Row(
+        name="a keyword that the next constructor takes is no news",
+        model=a_model(LIBRARY + "Layer", "return Layer('a', n=2, by=3).n"),
+        donor="class Plain:\n    def __init__(self, n, *, by=1, more=0):\n"
+        "        self.n = n * by + more\n" + LAYER,
+        base="class Plain:\n    def __init__(self, n, *, by=1):\n        self.n = n * by\n" + LAYER,
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a constructor that does something else with further keywords may take any",
+        model=a_model(LIBRARY + "Layer", "return Layer(n=2, more=3).n"),
+        donor="class Plain:\n    def __init__(self, n):\n        self.n = n\n"
+        "class Layer(Plain):\n    def __init__(self, more=0, **rest):\n"
+        "        super().__init__(**rest)\n",
+        base="class Plain:\n    def __init__(self, n):\n        self.n = n\n"
+        "class Layer(Plain):\n    def __init__(self, **rest):\n"
+        "        rest.pop('more')\n        super().__init__(**rest)\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a keyword that the base takes as any other and nothing there reads is missed",
+        model=a_model(LIBRARY + "Layer", "return Layer(2, slanted=True).n"),
+        donor="class Layer:\n    def __init__(self, n, slanted=False, **rest):\n"
+        "        self.n = n + slanted\n",
+        base="class Layer:\n    def __init__(self, n, **rest):\n        self.n = n\n",
+        codes={"G201 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a keyword that both take as any other and only the donor's engine reads is missed",
+        model=a_model(LIBRARY + "Layer", "return Layer(2, slanted=True).n"),
+        donor="def read(given):\n    return given.get('slanted', False)\n"
+        "class Layer:\n    def __init__(self, n, **rest):\n        self.n = n + read(rest)\n",
+        base="class Layer:\n    def __init__(self, n, **rest):\n        self.n = n\n",
+        codes={"G201 note"},
+        resolutions={"Layer": "derived"},
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a keyword that the base takes as any other and reads is no news",
+        model=a_model(LIBRARY + "Layer", "return Layer(2, slanted=True).n"),
+        donor="class Layer:\n    def __init__(self, n, slanted=False):\n"
+        "        self.n = n + slanted\n",
+        base="class Layer:\n    def __init__(self, n, **rest):\n"
+        "        self.n = n + rest.get('slanted', False)\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="an object of the engine whose class the base has not is the base's object",
+        model=LIBRARY
+        + "SHELF\n\n\n@SHELF.register('okapi', kind='hoofed')\nclass Tool:\n    pass\n"
+        "\n\nclass OkapiForCausalLM:\n    def run(self):\n        return Tool\n",
+        donor=SHELF + "class Labelled(Shelf):\n    def register(self, name, kind=''):\n"
+        "        return super().register(name)\n"
+        "SHELF = Labelled()\n",
+        base=SHELF + "SHELF = Shelf()\n",
+        codes={"G201 blocked"},
+    ),
+    Row(
+        name="what the base's object can do as well is no news",
+        model=LIBRARY + "SHELF\n\n\n@SHELF.register('okapi')\nclass Tool:\n    pass\n"
+        "\n\nclass OkapiForCausalLM:\n    def run(self):\n        return Tool.__name__\n",
+        donor=SHELF + "class Labelled(Shelf):\n    def register(self, name, kind=''):\n"
+        "        return super().register(name)\n"
+        "SHELF = Labelled()\n",
+        base=SHELF + "SHELF = Shelf()\n",
+        codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    Row(
+        name="a method that only the donor's object has is missed",
+        model=a_model(LIBRARY + "SHELF", "return SHELF.labels()"),
+        donor=SHELF + "class Labelled(Shelf):\n    def labels(self):\n        return []\n"
+        "SHELF = Labelled()\n",
+        base=SHELF + "SHELF = Shelf()\n",
+        codes={"G203 blocked"},
     ),
     # ── G203, G205, G215: reads ───────────────────────────────────────────────────────────────────
     Row(
@@ -481,6 +583,38 @@ ROWS = [
         donor="def parts(x):\n    return x, x + 1\n",
         base="def parts(x):\n    y = x + 1\n    return x, y\n",
         codes=set(),
+        ask="model.OkapiForCausalLM().run()",
+    ),
+    *(
+        Row(
+            name=f"what a method of the base unpacks is not what the donor's gives, {how}",
+            model=model,
+            donor="class Herd:\n    def run(self):\n        return self.count(2)\n"
+            "    def count(self, n, by=1):\n        return n * by\n",
+            base="class Herd:\n    def run(self):\n        n, by = self.count(2)\n        return n\n"
+            "    def count(self, n):\n        return n, 1\n",
+            codes={"G201 note", "G207 blocked"},
+        )
+        for how, model in (
+            ("by its own name", a_model(LIBRARY + "Herd", "return Herd().count(3, by=2)")),
+            ("under another", a_model(LIBRARY + "Herd as H", "return H().count(3, by=2)")),
+            (
+                "through a subclass",
+                a_model(
+                    LIBRARY + "Herd\n\n\nclass Own(Herd):\n    pass",
+                    "return Own().count(3, by=2)",
+                ),
+            ),
+        )
+    ),
+    Row(
+        name="it is where the donor's gives as many values",
+        model=a_model(LIBRARY + "Herd", "return Herd().count(3, by=2)"),
+        donor="class Herd:\n    def run(self):\n        n, by = self.count(2)\n        return n\n"
+        "    def count(self, n, by=1):\n        return n, by\n",
+        base="class Herd:\n    def run(self):\n        n, by = self.count(2)\n        return n\n"
+        "    def count(self, n):\n        return n, 1\n",
+        codes={"G201 note"},
         ask="model.OkapiForCausalLM().run()",
     ),
     # ── G208, G209, G210: operators ───────────────────────────────────────────────────────────────
@@ -793,22 +927,14 @@ ROWS = [
             model=a_model(
                 "from vllm.model_executor.models.zebra import Stripe", "return Stripe().width"
             ),
-            files={
-                "vllm/v1/proposer.py": ("SIZE = 1\n", engine),
-                "vllm/model_executor/models/zebra.py": (
-                    "class Stripe:\n    width = 2\n",
-                    "class Stripe:\n    width = 1\n",
-                ),
-            },
+            files={"vllm/v1/proposer.py": ("SIZE = 1\n", engine), ZEBRA: STRIPES},
             codes={"G222 review"},
             resolutions={"Stripe": "grafted"},
             ask="model.OkapiForCausalLM().run()",
         )
         for how, engine in {
-            "by its name": "from vllm.model_executor.models.zebra import Stripe\n\n\n"
-            "def fits(x):\n    return isinstance(x, Stripe)\n",
-            "by another name": "from vllm.model_executor.models.zebra import Stripe as Bar\n\n\n"
-            "def fits(x):\n    return isinstance(x, (int, Bar))\n",
+            "and compares its exact type": f"{KNOWS}def fits(x):\n    return type(x) is Stripe\n",
+            "and asks elsewhere too": f"{KNOWS}def fits(x):\n    return isinstance(x, Stripe) or of(x, Stripe)\n",
             "by its module": "from vllm.model_executor.models import zebra\n\n\n"
             "def fits(xs):\n    return [x for x in xs if type(x) is zebra.Stripe]\n",
             "inside a function": "def fits(x):\n"
@@ -817,6 +943,59 @@ ROWS = [
             "relatively": "def fits(x):\n"
             "    from ..model_executor.models.zebra import Stripe as Bar\n\n"
             "    return layers_of(x, Bar)\n",
+            "on a line of several": "from vllm.model_executor.models.zebra import Stripe; SIZE = 1\n\n\n"
+            "def fits(x):\n    return isinstance(x, Stripe)\n",
+            "and one kind of class or the other": f"{KNOWS}def fits(x):\n    return isinstance(x, Stripe | int)\n",
+        }.items()
+    ),
+    *(
+        Row(
+            name=f"a class that the base's engine only asks for, {how}, is asked for in both versions",
+            model=a_model(
+                "from vllm.model_executor.models.zebra import Stripe\nfrom vllm.v1.proposer import fits",
+                "return [fits(Stripe()), fits(1), Stripe().width]",
+            ),
+            files={"vllm/v1/proposer.py": (engine, engine), ZEBRA: STRIPES},
+            codes={"G222 note"},
+            resolutions={"Stripe": "grafted"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, engine in {
+            "by its name": f"{KNOWS}def fits(x):\n    return isinstance(x, Stripe)\n",
+            "as a subclass": f"{KNOWS}def fits(x):\n    return issubclass(type(x), Stripe)\n",
+            "by another name, among others": "from vllm.model_executor.models.zebra import (\n"
+            "    Stripe as Bar,\n)\n\n\n"
+            "def fits(x):\n    return isinstance(x, (\n        str,\n        Bar,\n        bytes,\n    ))\n",
+            "inside a function": "def fits(x):\n"
+            "    from ..model_executor.models.zebra import Stripe\n\n"
+            "    return isinstance(x, Stripe)\n",
+            "twice": f"{KNOWS}def fits(x):\n"
+            "    assert isinstance(x, (int, Stripe))\n    return isinstance(x, Stripe)\n",
+        }.items()
+    ),
+    *(
+        Row(
+            name=f"a class that the base's engine only asks for, and whose donor's version {how}, stays its own",
+            model=a_model(
+                "from vllm.model_executor.models.zebra import Stripe", "return Stripe().width"
+            ),
+            files={
+                "vllm/v1/proposer.py": (
+                    "SIZE = 1\n",
+                    f"{KNOWS}def run(x):\n    return x.paint(1) if isinstance(x, Stripe) else 0\n",
+                ),
+                ZEBRA: (
+                    f"class Stripe:\n    width = 2\n{donor}",
+                    "class Stripe:\n    width = 1\n    def paint(self, by):\n        return by\n",
+                ),
+            },
+            codes={"G222 review"},
+            resolutions={"Stripe": "grafted"},
+            ask="model.OkapiForCausalLM().run()",
+        )
+        for how, donor in {
+            "lacks what is then called": "",
+            "takes other arguments": "    def paint(self, by, at):\n        return by + at\n",
         }.items()
     ),
     Row(
@@ -840,6 +1019,36 @@ ROWS = [
         codes=set(),
         resolutions={"Stripe": "grafted"},
         ask="model.OkapiForCausalLM().run()",
+    ),
+    *(
+        Row(
+            name=f"a class inside a class of the engine, made {how}, is held to what the base's takes",
+            model=a_model("from vllm.v1.loader import Loader", body),
+            files={"vllm/v1/loader.py": (f"{SOURCES}        folder: str = ''\n", SOURCES)},
+            codes=codes,
+            resolutions={"Loader": "changed"},
+            ask=ask,
+        )
+        for how, body, codes, ask in (
+            (
+                "with a field that the base lacks",
+                "return Loader.Source('a', folder='b').path",
+                {"G201 blocked"},
+                "",
+            ),
+            (
+                "through self with one",
+                "self.loader = Loader()\n        return self.loader.Source('a', folder='b').path",
+                {"G201 blocked"},
+                "",
+            ),
+            (
+                "without one",
+                "return Loader.Source('a').path",
+                set[str](),
+                "model.OkapiForCausalLM().run()",
+            ),
+        )
     ),
 ]
 

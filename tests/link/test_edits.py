@@ -293,6 +293,44 @@ def test_a_condition_that_gives_another_model_the_familys_name_moves() -> None:
     assert RENAMED.splitlines()[1] in okapi(RENAMED, base_engine=base).edited(ENGINE)
 
 
+GIVEN = (
+    "def run(config):\n"
+    '    if config.model_type == "{0}":\n        config.model_type = "okapi"\n'
+    '    elif config.model_type == "llama":\n        config.size = 1\n'
+    "    return config\n"
+)
+OTHERS = (
+    "def run(config):\n"
+    '    if config.model_type == "llama":\n        config.size = 1\n'
+    "    return config\n"
+)
+
+
+def test_one_that_stands_before_a_condition_of_the_base_moves_before_it() -> None:
+    donor = GIVEN.format("antelope")
+    grafting = okapi(donor, base_engine=OTHERS)
+    assert grafting.edited(ENGINE) == donor
+    check_whole(grafting)
+
+
+def test_one_that_gives_the_familys_name_first_and_more_behind_it_moves() -> None:
+    donor = GIVEN.format("antelope").replace("\n    elif", "\n        config.size = 3\n    elif")
+    assert okapi(donor, base_engine=OTHERS).edited(ENGINE) == donor
+
+
+def test_a_target_that_nobody_asked_for_leads_to_the_draft_that_somebody_did() -> None:
+    donor = GIVEN.format("OkapiSmallForCausalLM")
+    base_files = small_vllm(engine=OTHERS)
+    donor_files = with_okapi(base_files, engine=donor)
+    donor_files[REGISTRY] = donor_files[REGISTRY].replace(
+        "_TEXT_GENERATION_MODELS = {\n",
+        '_TEXT_GENERATION_MODELS = {\n    "OkapiSmallForCausalLM": ("okapi", "OkapiForCausalLM"),\n',
+        1,
+    )
+    grafting = graft(HeldFiles(base_files), HeldFiles(donor_files), ["OkapiForCausalLM"])
+    assert grafting.edited(ENGINE) == donor
+
+
 def test_it_is_refused_where_the_base_treats_that_model_already() -> None:
     model = "zebra_small"
     donor = RENAMED.replace("antelope", model)
@@ -474,4 +512,17 @@ def test_a_parser_that_the_base_lacks_is_registered_under_its_own_name() -> None
     entry = layout.lookup("reasoning-parser", "okapi")
     assert entry is not None
     assert (entry.module, entry.symbol) == ("vllm.reasoning.okapi_p", "OkapiP")
+    check_whole(grafting)
+
+
+def test_an_entry_whose_key_is_no_name_goes_into_the_call() -> None:
+    base_files = small_vllm()
+    donor_files = with_okapi(base_files)
+    table = donor_files[CONFIG_REGISTRY]
+    donor_files[CONFIG_REGISTRY] = table.replace(
+        'okapi="OkapiConfig"', '**{"okapi-2": "OkapiConfig"}'
+    )
+    assert donor_files[CONFIG_REGISTRY] != table
+    grafting = graft(HeldFiles(base_files), HeldFiles(donor_files), ["OkapiForCausalLM"])
+    assert '**{"okapi-2": "OkapiConfig"}' in grafting.edited(CONFIG_REGISTRY)
     check_whole(grafting)

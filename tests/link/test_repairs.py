@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from contract_rows import LIBRARY, Row, a_model, check
+from linking import LAYERS, MODEL, Linking, linked
+from linking import OTHER as ZEBRA
 
 HERD = "def make_herd(size, legs, kind='okapi'):\n    return size * legs\n"
 HERD_FACTORY = "def make_herd_factory(size, legs, kind='okapi', horns=2):\n    return size * legs\n"
@@ -59,6 +61,11 @@ A_HERD = a_model(LIBRARY + "IsHerd", "return 3", bases="(IsHerd)") + (
     "\n    def herd_size(self):\n        return 3\n"
 )
 ALIGNED = 'self.cache_config.herd_mode == "align"'
+
+ROPE = "def rope(kind):\n    if kind == 'braided':\n        return 2\n    return 1\n"
+ASKS = "\n\ndef other(kind): return kind == 'braided'\n"
+MODES = "from enum import Enum\n\n\nclass Mode(Enum):\n    OLD = 1\n"
+
 
 ROWS = [
     # ── G218: hooks for modes that the base does not have ─────────────────────────────────────────
@@ -395,11 +402,14 @@ ROWS = [
     # ── G223: words ───────────────────────────────────────────────────────────────────────────────
     *(
         Row(
-            name=f"a word that only the donor's engine knows is told, {how}",
+            name=f"a word that only a function of the donor's engine knows brings that function, {how}",
             model=model,
-            donor="def rope(kind):\n    if kind == 'braided':\n        return 2\n    return 1\n",
+            donor="SEEN = {}\n\n\ndef rope(kind):\n    if kind == 'braided':\n        SEEN[kind] = 2\n"
+            "    return SEEN.get(kind, 1)\n",
             base="def rope(kind):\n    return 1\n",
-            codes={"G223 review"},
+            codes={"G223 note"},
+            resolutions={"rope": "extracted"},
+            ask="model.OkapiForCausalLM().run()",
         )
         for how, model in (
             ("given as it is", a_model(LIBRARY + "rope", "return rope('braided')")),
@@ -412,6 +422,34 @@ ROWS = [
                 through_a_subclass(LIBRARY + "rope", "kind = 'braided'", "return rope(kind)"),
             ),
         )
+    ),
+    *(
+        Row(
+            name=f"a word that only the donor's engine knows is told, {how}",
+            model=a_model(LIBRARY + "rope", "return rope('braided')"),
+            donor=f"{ROPE}{donor}",
+            base=f"def rope(kind):\n    return 1\n{base}",
+            files={"vllm/v1/other.py": (other, other and "X = 1\n")},
+            codes={"G223 review"},
+        )
+        for how, donor, base, other in (
+            ("where another function asks for it too", ASKS, "", ""),
+            ("where another file does", "", "", ASKS),
+            ("where a method does", f"\n\nclass Weaver:\n    {ASKS.strip()}\n", "", ""),
+            (
+                "where its function is filled by the module",
+                "\n\nrope.kinds = {}\n",
+                "",
+                "",
+            ),
+        )
+    ),
+    Row(
+        name="a function that knows a word stays away where it stands on what the base lacks",
+        model=a_model(LIBRARY + "rope", "return rope('braided')"),
+        donor=f"{MODES}    NEW = 2\n\n\ndef rope(kind):\n    return Mode.NEW if kind == 'braided' else 1\n",
+        base=f"{MODES}\n\ndef rope(kind):\n    return 1\n",
+        codes={"G223 review"},
     ),
     Row(
         name="a word that the base knows is no news",
@@ -469,3 +507,105 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_repair(row: Row) -> None:
     check(row)
+
+
+def test_what_asked_for_a_derived_member_is_declined_and_not_what_was_checked_last() -> None:
+    gate = "class Gate:\n    def __init__(self, size{0}):\n        self.size = size{1}\n"
+    fast = "        self.fast = False\n    def run(self):\n        return 0 if self.fast else self.size\n"
+    part = (
+        "from vllm.model_executor.layers.library import Gate\n\n\n"
+        "class Herd:\n    def size(self):\n        return Gate(3{0}).size\n\n\n"
+        "class Zone:\n    def size(self):\n        return {1}\n"
+    )
+    linking = linked(
+        donor={
+            MODEL: a_model(
+                "from vllm.model_executor.models.zebra import Herd, Zone",
+                "return Herd().size(), Zone().size()",
+            ),
+            ZEBRA: part.format(", scale=2", 9),
+            LAYERS: gate.format(", scale=1", " * scale"),
+        },
+        base={ZEBRA: part.format("", 1), LAYERS: gate.format("", "") + fast},
+    )
+    assert linking.codes == {("G217", "review")}
+    assert linking.resolutions["Herd"] == "changed"
+    assert linking.resolutions["Zone"] == "grafted"
+
+
+BUDGET = "class Herd:\n    size: int = 4\n    calves: int | None = None\n"
+FIELD = (
+    "from vllm.v1.pool import Herd\n\n\nclass Field:\n"
+    "    herd: Herd | None = None\n\n    def __init__(self, herd=None):\n        self.herd = herd\n"
+)
+MAKES = "\n\ndef make() -> Field:\n    return Field(Herd())\n"
+COUNTED = (
+    "\n    @property\n    def counted(self) -> int:\n"
+    '        """Tell how many there are."""\n'
+    "        if self.herd is not None and self.herd.size is not None:\n"
+    "            return self.herd.size\n        return 0\n"
+)
+MET = "{0}\n\n\nclass OkapiForCausalLM:\n    def run(self, field: {1}):\n        return {2}.counted + 1\n"
+MEADOW = "from vllm.v1.meadow import Field"
+
+
+def met(model: str, prop: str = COUNTED, pool: str = BUDGET) -> Linking:
+    """A model that reads a property of an object that the base's engine makes."""
+    return linked(
+        donor={
+            MODEL: model,
+            "vllm/v1/meadow.py": FIELD + prop + MAKES,
+            "vllm/v1/pool.py": BUDGET,
+        },
+        base={"vllm/v1/meadow.py": FIELD + MAKES, "vllm/v1/pool.py": pool},
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MET.format(MEADOW, "Field", "field"),
+        MET.format(f"{MEADOW} as F", "F", "field"),
+        MET.format(f"{MEADOW}\n\n\nclass Own(Field):\n    pass", "Own", "field"),
+    ],
+    ids=["its own name", "another name", "a subclass"],
+)
+def test_a_property_of_an_object_of_the_bases_is_written_out_where_it_is_read(model: str) -> None:
+    linking = met(model)
+    assert linking.plan.verdict == "ok"
+    assert {code for code, _ in linking.codes} == {"G203"}
+    text = next(m.text for m in linking.plan.modules if m.path == MODEL)
+    if "Own" in model:
+        return  # a class of the model's own is derived from the donor's
+    assert ".counted" not in text
+    engine = "importlib.import_module('vllm.v1.meadow'), importlib.import_module('vllm.v1.pool')"
+    for given, wanted in (("m.Field()", 1), ("m.Field(p.Herd())", 5)):
+        asked = f"(lambda m, p: model.OkapiForCausalLM().run({given}))({engine})"
+        assert linking.answer(asked) == wanted
+
+
+@pytest.mark.parametrize(
+    ("model", "prop", "pool"),
+    [
+        (MET.format(MEADOW, "Field", "field"), COUNTED, BUDGET.replace("size", "weight")),
+        (
+            MET.format(MEADOW, "Field", "field"),
+            COUNTED.replace("return 0", "return len(self.herd)"),
+            BUDGET,
+        ),
+        (
+            MET.format(MEADOW, "Field", "field"),
+            COUNTED.replace("return 0", "self.seen = 1\n        return 0"),
+            BUDGET,
+        ),
+        (
+            MET.format(f"{MEADOW}, make", "Field", "make()"),
+            COUNTED,
+            BUDGET,
+        ),
+    ],
+    ids=["the base lacks what it reads", "it calls", "it does more", "the object is computed"],
+)
+def test_a_property_that_cannot_be_written_out_is_blocked(model: str, prop: str, pool: str) -> None:
+    linking = met(model, prop, pool)
+    assert ("G203", "blocked") in linking.codes

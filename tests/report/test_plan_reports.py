@@ -175,3 +175,25 @@ def test_a_dependency_says_what_each_side_asks_for(found: str, wanted: str, told
     assert f"torch  {told}" in render_plan(plan, RULES, "text")
     base, donor = (part.partition(": ")[2] for part in told.split("; "))
     assert f"| {base} | {donor} |" in render_plan(plan, RULES, "markdown")
+
+
+def test_what_comes_with_an_accepted_distribution_is_one_entry() -> None:
+    decided = [
+        DependencyDecision(
+            name=name,
+            decision="side by side",
+            found=found,
+            wanted="",
+            reason=reason,
+            proposed=f"{name}==2.0",
+        )
+        for name, found, reason in (
+            ("click", "1.0", "comes with transformers==5.0.0"),
+            ("rich", "", "comes with transformers==5.0.0"),
+            ("transformers", "4.57.6", "accepted: transformers==5.0.0"),
+        )
+    ]
+    told = render_plan(replace(PLAN, dependencies=tuple(decided)), RULES, "text", Ink(width=160))
+    assert "side by side comes with transformers==5.0.0  click 2.0 (base: 1.0), rich 2.0\n" in told
+    assert told.count("comes with") == 1
+    assert "accepted: transformers==5.0.0" in told

@@ -134,3 +134,25 @@ def test_a_read_only_cache_still_answers(tmp_path: Path) -> None:
     digest = cache_at(tmp_path).put(b"text")
     tmp_path.chmod(0o555)
     assert cache_at(tmp_path).get(digest) == b"text"
+
+
+def test_what_was_kept_longest_ago_is_forgotten_first(tmp_path: Path) -> None:
+    cache = cache_at(tmp_path)
+    digests = [cache.put(bytes([number]) * 100) for number in range(4)]
+    for number, digest in enumerate(digests):
+        cache.remember("built", str(number), {"content": str(digest)})
+        pointer = cache._pointer("built", str(number))
+        assert pointer is not None
+        os.utime(pointer, (number, number))
+    cache.remember("other", "0", {"content": str(digests[0])})
+    cache.forget_oldest("built", most=250)
+    assert [cache.get(digest) is not None for digest in digests] == [False, False, True, True]
+    assert [cache.lookup("built", str(number)) is not None for number in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    cache.forget_oldest("built", most=0)
+    assert cache.get(digests[3]) is not None
+    assert cache.lookup("built", "2") is None

@@ -4,7 +4,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from vllm_graft.run.process import run_command
+from vllm_graft.run.process import run_command, run_fed
 from vllm_graft.values.command import Command, Completed
 
 
@@ -58,3 +58,12 @@ def test_a_command_out_of_time_is_ended_with_its_children() -> None:
             return
         time.sleep(0.1)
     raise AssertionError(child)
+
+
+def test_a_command_that_takes_all_and_never_ends_is_ended() -> None:
+    program = "import sys, time; sys.stdin.read(); time.sleep(60)"
+    command = Command(
+        argv=(sys.executable, "-c", program), why="try it", timeout=timedelta(seconds=1)
+    )
+    ended = run_fed(command, (b"some", b"thing"), variables=dict(os.environ))
+    assert ended.status == 124

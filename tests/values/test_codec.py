@@ -45,7 +45,7 @@ def set_in(value: Any, path: list[str | int], new: object) -> None:
         (["edits", 1, "before"], "sha256:12", "$.edits[1].before: not a digest"),
         (["verdict"], "fine", "$.verdict: wanted one of 'ok', 'review', 'blocked', found 'fine'"),
         (["modules"], None, "$.modules"),
-        (["edits"], "x", "$.edits[0]: wanted an object"),
+        (["edits"], "x", "$.edits: wanted a list, found a string"),
         (["architectures", 0], "\ud800", "$.architectures[0]: half a surrogate pair is no text"),
         (
             ["verdict"],

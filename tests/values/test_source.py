@@ -47,7 +47,6 @@ def test_a_source_is_read(text: str, source: object) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("docker:vllm-node@spark1", "docker save vllm-node"),
         ("docker:--all", "docker:NAME"),
         ("docker:a b", "docker:NAME"),
         ("registry:vllm/vllm-openai:latest", "registry:HOST/NAME"),

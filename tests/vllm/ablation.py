@@ -7,9 +7,10 @@ import ast
 import io
 import shutil
 import tokenize
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from environments import copy_of
 from listing import listed
@@ -27,13 +28,19 @@ class Family:
     donors: tuple[str, ...]
     """The releases that it is grafted back from."""
     architectures: tuple[str, ...]
-    models: tuple[str, ...]
-    """Names in tiny_models.py that it must serve again once grafted back."""
     files: tuple[str, ...]
     """Files and folders that go."""
     identifiers: tuple[str, ...]
     sites: tuple[str, ...]
     """Files in which elements (of a dict, list, call) that hold an identifier go."""
+    models: tuple[str, ...] = ()
+    """Names in tiny_models.py that it must serve again once grafted back."""
+    kind: str = ""
+    """Of model: dense, mixture of experts and so on."""
+    reason: str = ""
+    """Why grafting it back is not plainly ok, as a person reads the plan."""
+    configuration: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """A config.json to make a small model of, where no class has defaults that do."""
     definitions: tuple[str, ...] = ()
     """``path:Name`` of functions and classes that go."""
     branches: tuple[str, ...] = ()
@@ -42,9 +49,9 @@ class Family:
     """What to ask of the plan that grafts it back."""
 
 
-def families() -> tuple[Family, ...]:
-    """Read ablations.toml."""
-    return listed("ablations.toml", "family", Family)
+def families(file: str | Path = "ablations.toml") -> tuple[Family, ...]:
+    """Read a list of families: the one beside the tests, or the bench's."""
+    return listed(file, "family", Family)
 
 
 def ablate(family: Family, tree: Path, out: Path) -> Path:
@@ -54,6 +61,18 @@ def ablate(family: Family, tree: Path, out: Path) -> Path:
         ValueError: something that the list names is not there, or an identifier is left in a site.
     """
     copy = copy_of(tree, out)
+    take_out(family, copy)
+    for cached in copy.rglob("__pycache__"):
+        shutil.rmtree(cached)
+    return copy
+
+
+def take_out(family: Family, copy: Path) -> None:
+    """Take the family out of a tree that is a copy already.
+
+    Raises:
+        ValueError: something that the list names is not there, or an identifier is left in a site.
+    """
     for path in family.files:
         if (copy / path).is_dir():
             shutil.rmtree(copy / path)
@@ -72,9 +91,6 @@ def ablate(family: Family, tree: Path, out: Path) -> Path:
             message = f"{family.name}: {path} still names {', '.join(left)}"
             raise ValueError(message)
         _rewrite(copy / path, text)
-    for cached in copy.rglob("__pycache__"):
-        shutil.rmtree(cached)
-    return copy
 
 
 def _rewrite(file: Path, text: str) -> None:

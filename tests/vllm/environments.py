@@ -7,6 +7,8 @@
 # folder of its own (vLLM remembers answers of its model registry by class name and file digest).
 """Environments and trees for tests against real vLLM on CPU."""
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,6 +67,27 @@ def cache_folder() -> Path:
     """Where environments, trees and tiny models are kept between runs."""
     named = os.environ.get("VLLM_GRAFT_TEST_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "vllm-graft-tests"
+
+
+@contextlib.contextmanager
+def to_be_made(folder: Path) -> Generator[bool]:
+    """Tell whether a folder is still to be made; it is kept once the block has ended well.
+
+    Whoever else needs it waits: two that made the same environment at once would each take it from under the other.
+    """
+    ready = folder / "READY"
+    if ready.exists():
+        yield False
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if ready.exists():
+            yield False
+            return
+        remove(folder)
+        yield True
+        ready.touch()
 
 
 def machine_reason() -> str | None:
@@ -148,11 +171,14 @@ def _make_environment() -> Path:
     wanted = requirements()
     folder = cache_folder() / "environments" / digest((TORCH, TORCHVISION, *wanted))
     python = folder / "bin" / "python"
-    ready = folder / "READY"
-    if ready.exists():
-        return python
+    with to_be_made(folder) as missing:
+        if missing:
+            _fill_environment(folder, python, wanted)
+    return python
+
+
+def _fill_environment(folder: Path, python: Path, wanted: Sequence[str]) -> None:
     refuse_cuda_torch()
-    shutil.rmtree(folder, ignore_errors=True)
     run([python_311(), "-m", "venv", folder])
     listing = folder / "requirements.txt"
     listing.write_text("\n".join(wanted) + "\n")
@@ -164,8 +190,6 @@ def _make_environment() -> Path:
     where = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     with (Path(where) / "torchvision" / "extension.py").open("a") as extension:
         extension.write(TORCHVISION_OPERATORS)
-    ready.touch()
-    return python
 
 
 def refuse_cuda_torch() -> None:
@@ -191,11 +215,10 @@ def refuse_cuda_torch() -> None:
 
 def _make_overlay(python: Path) -> Path:
     folder = cache_folder() / "overlays" / digest(OLDER_TRANSFORMERS)
-    if not (folder / "READY").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
-        run([*install, *OLDER_TRANSFORMERS])
-        (folder / "READY").touch()
+    with to_be_made(folder) as missing:
+        if missing:
+            install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+            run([*install, *OLDER_TRANSFORMERS])
     return folder
 
 
@@ -370,9 +393,17 @@ def tree_environment(folder: Path, scratch: Path) -> dict[str, str]:
 
 
 def ask_inside(
-    folder: Path, script: str, request: Any, *, timeout: float = 900, log: Path | None = None
+    folder: Path,
+    script: str,
+    request: Any,
+    *,
+    timeout: float = 900,
+    log: Path | None = None,
+    beside: Sequence[Path] = (),
 ) -> Any:
     """Run one of the ``inside_*.py`` scripts with the vLLM of this tree, and give its answer.
+
+    ``beside``: folders of further installed distributions.
 
     Raises:
         ChildFailedError: the child ended without an answer.
@@ -382,9 +413,11 @@ def ask_inside(
         question, answer = scratch / "request.json", scratch / "answer.json"
         question.write_text(json.dumps(request))
         argv = [runtime().python, "-P", HERE / script, question, answer]
+        environment = tree_environment(folder, scratch)
+        path = [environment["PYTHONPATH"], *map(str, beside)]
         done = subprocess.run(
             [str(word) for word in argv],
-            env=tree_environment(folder, scratch),
+            env=environment | {"PYTHONPATH": os.pathsep.join(path)},
             cwd=scratch,
             capture_output=True,
             text=True,
@@ -412,14 +445,24 @@ def model_folder(recipe: Mapping[str, Any], name: str) -> Path:
     script = HERE / "inside_checkpoints.py"
     identity = digest((json.dumps(recipe, sort_keys=True), script.read_text()))
     folder = cache_folder() / "models" / f"{name}-{identity}"
+    with to_be_made(folder) as missing:
+        if missing:
+            folder.mkdir(parents=True)
+            listing = folder / "recipe.json"
+            listing.write_text(json.dumps(recipe))
+            run(
+                [runtime().python, "-P", script, listing, folder],
+                env=os.environ | {"HF_HUB_OFFLINE": "1"},
+            )
+    return folder
+
+
+def distributions(*wanted: str) -> Path:
+    """Make or reuse a folder with distributions that only older releases need, without what those need."""
+    folder = cache_folder() / "overlays" / digest(wanted)
     if not (folder / "READY").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        listing = folder / "recipe.json"
-        listing.write_text(json.dumps(recipe))
-        run(
-            [runtime().python, "-P", script, listing, folder],
-            env=os.environ | {"HF_HUB_OFFLINE": "1"},
-        )
+        install = [runtime().python, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+        run([*install, folder, *wanted])
         (folder / "READY").touch()
     return folder

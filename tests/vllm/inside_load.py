@@ -179,7 +179,9 @@ def case(request: dict[str, Any]) -> dict[str, Any]:
 def inspect_architecture(name: str) -> dict[str, Any]:
     """Ask vLLM's registry, which inspects the class in a child process of its own."""
     from vllm.model_executor.models.registry import ModelRegistry
+    from vllm.plugins import load_general_plugins
 
+    load_general_plugins()  # as every process of vLLM does before its work
     try:
         import inspect
 

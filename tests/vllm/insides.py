@@ -33,23 +33,34 @@ TINY: Mapping[str, Any] = {
 """Limits of the shrinker for the defaults of a class: no tokenizer goes with them."""
 
 
-def overlay(version: str) -> tuple[Path, ...]:
-    """Make or reuse the folder that a release needs before the common environment on its path."""
-    wanted = TRANSFORMERS.get(version)
+def overlay(version: str, transformers: str = "") -> tuple[Path, ...]:
+    """Make or reuse the folder that a release needs before the common environment on its path.
+
+    ``transformers``: the version to run it with instead of its own.
+    """
+    wanted = (f"transformers=={transformers}",) if transformers else TRANSFORMERS.get(version)
     if wanted is None:
         return ()
     folder = environments.cache_folder() / "overlays" / environments.digest(wanted)
-    if not (folder / "READY").exists():
-        python = environments.runtime().python
-        environments.remove(folder)
-        install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
-        environments.run([*install, *wanted])
-        (folder / "READY").touch()
+    with environments.to_be_made(folder) as missing:
+        if missing:
+            python = environments.runtime().python
+            install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+            environments.run([*install, *wanted])
     return (folder,)
 
 
-def ask(tree: Path, request: Mapping[str, Any], *, timeout: float = 3600) -> Any:
+def ask(
+    tree: Path,
+    request: Mapping[str, Any],
+    *,
+    of_their_own: bool = False,
+    timeout: float = 3600,
+    transformers: str = "",
+) -> Any:
     """Run the inside program with this tree's vLLM and give its answer.
+
+    ``of_their_own``: each case names a tree, a graft of this one. ``transformers``: see ``overlay``.
 
     Raises:
         ChildFailedError: it ended without an answer.
@@ -57,10 +68,11 @@ def ask(tree: Path, request: Mapping[str, Any], *, timeout: float = 3600) -> Any
     with tempfile.TemporaryDirectory(prefix="vllm-graft-") as name:
         scratch = Path(name)
         question, answer = scratch / "request.json", scratch / "answer.json"
-        question.write_text(json.dumps({"tree": str(tree), **request}))
+        asked = {} if of_their_own else {"tree": str(tree)}
+        question.write_text(json.dumps({**asked, **request}))
         environment = environments.tree_environment(tree, scratch) | {"OMP_NUM_THREADS": "1"}
         path = [*environment["PYTHONPATH"].split(os.pathsep)]
-        path[1:1] = map(str, overlay(environments.version_of(tree)))
+        path[1:1] = map(str, overlay(environments.version_of(tree), transformers))
         done = subprocess.run(
             [environments.runtime().python, "-P", INSIDE, question, answer],
             env=environment | {"PYTHONPATH": os.pathsep.join(path)},

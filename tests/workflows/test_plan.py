@@ -172,7 +172,7 @@ def test_a_grafted_base_has_the_model_already(plan: GraftPlan, tree: Path, tmp_p
         *("-o", str(tmp_path / "second.json")),
     )
     assert status == 0
-    assert out.startswith("Nothing to do: vLLM 0.14.1")
+    assert "\nNothing to do: vLLM 0.14.1" in out
     assert "vllm.model_executor.models.qwen3_5_mtp" in out
     assert not (tmp_path / "second.json").exists()
 
