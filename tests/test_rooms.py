@@ -57,6 +57,17 @@ def test_a_module_is_named_after_what_it_owns(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ALL, ids=name_of)
+def test_a_command_says_how_long_it_may_take(path: Path) -> None:
+    without = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Command"
+        if not {"timeout", None}.intersection(keyword.arg for keyword in node.keywords)
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize("path", ALL, ids=name_of)
 def test_a_module_says_at_its_top_what_lives_there(path: Path) -> None:
     source = path.read_text()
     assert not source or source.startswith(("#", '"""'))

@@ -382,6 +382,34 @@ def test_a_node_that_is_lost_keeps_no_other_and_the_next_run_goes_on_where_it_en
     assert fleet.tree("spark3", model) == fleet.tree("spark1", model)
 
 
+def test_a_disk_that_is_slower_than_the_network_for_a_moment_only_makes_it_slower(
+    fleet: Fleet,
+) -> None:
+    """What a node pulls comes through the shell of its rsync, which finds the pipe to it full."""
+    model = "Org/Slower"
+    fleet.put("spark3", model, BIG)
+    first = fleet.made["spark1"]
+    stage = fleet.root("spark1", model) / ".vllm-graft/files/blobs"
+    stopped: list[int] = []
+
+    def stop_for_a_moment() -> None:
+        deadline = time.monotonic() + 120
+        while size_of(stage) < 1_000_000 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        stopped.append(size_of(stage))
+        first.inside("pkill", "-STOP", "-x", "rsync")
+        time.sleep(1)
+        first.inside("pkill", "-CONT", "-x", "rsync")
+
+    thread = threading.Thread(target=stop_for_a_moment)
+    thread.start()
+    receipt = fleet.ship(model, "spark3", "spark1")
+    thread.join()
+    assert 1_000_000 <= stopped[0] < 9_000_000
+    assert (of(receipt, "spark1").outcome, of(receipt, "spark1").means) == ("sent", "rsync")
+    assert fleet.tree("spark1", model) == fleet.tree("spark3", model)
+
+
 def size_of(stage: Path) -> int:
     try:
         return sum(each.stat().st_size for each in stage.iterdir())

@@ -148,8 +148,10 @@ def ask_why(connection: Connection) -> Command:
 
     Source: OpenSSH 9.2, sshconnect.c, ssh_proxy_connect: with ControlPersist its stderr is /dev/null.
     """
-    first = Command(argv=("true",), why=f"see why {connection.node} is not reached")
-    return replace(over(first, replace(connection, control="none")), timeout=_MASTER_TIME)
+    first = Command(
+        argv=("true",), why=f"see why {connection.node} is not reached", timeout=_MASTER_TIME
+    )
+    return over(first, replace(connection, control="none"))
 
 
 def named(command: Command, name: str) -> Command:
@@ -219,7 +221,9 @@ def reach_port(connection: Connection, host: str, port: int) -> Command:
     """
     argv = ("ssh", *OPTIONS, "-W", f"{f'[{host}]' if ':' in host else host}:{port}")
     return Command(
-        argv=(*argv, *_on(connection, "no")), why=f"ask {host}:{port} on {connection.node}"
+        argv=(*argv, *_on(connection, "no")),
+        why=f"ask {host}:{port} on {connection.node}",
+        timeout=None,  # whoever asks there waits as long as that question is worth
     )
 
 

@@ -12,14 +12,16 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from io import BufferedReader
 from typing import IO, BinaryIO, cast
 
 from vllm_graft.fleet.ssh import asking_nobody, end_all, end_named, named
 from vllm_graft.fleet.unreached import never_began, was_lost
+from vllm_graft.run.compression import PIECE
 from vllm_graft.run.interrupts import held_interrupts, is_held, obey_interrupt
 from vllm_graft.values.command import Command, Completed
 
@@ -180,6 +182,13 @@ class Talking:
     _complaints: BinaryIO
     _patience: "_Patience"
 
+    def pieces(self) -> Iterator[bytes]:
+        """Give what is said as soon as it is said; its time counts from the last word."""
+        said = cast("BufferedReader", self.stdout)
+        while piece := said.read1(PIECE):
+            self._patience.last = time.monotonic()
+            yield piece
+
     def ended(self) -> Completed:
         """Wait for its end; what it said on stdout is not repeated.
 
@@ -207,6 +216,8 @@ class Talking:
 @contextlib.contextmanager
 def talking_command(command: Command, *, variables: Mapping[str, str]) -> Generator[Talking]:
     """Run a command and hand over what it says as it says it; it is ended with the block, and when its time is over.
+
+    Its time counts from its beginning, or from the last of its :meth:`Talking.pieces`.
 
     Raises:
         OSError: there is no such program.

@@ -4,11 +4,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from io import BufferedReader
-from typing import cast
 
 from vllm_graft.fleet.hop import Hop, bytes_through, hop_lost, through
-from vllm_graft.run.compression import PIECE
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.process import Talking, run_fed, talking_command
 from vllm_graft.values.command import Command, Completed
@@ -36,7 +33,7 @@ def send(
     client = machines[0] if hop.client == hop.sender else machines[1]
     sent = client.command(through(hop, *commands))
     with talking_command(sent, variables=client.variables) as talking:
-        for said in pieces_of(talking):
+        for said in talking.pieces():
             if (count := bytes_through(said)) is not None:
                 heard(count)
         answer = talking.ended()
@@ -63,14 +60,7 @@ def _relayed(
 
 def _counted(talking: Talking, heard: Heard) -> Iterator[bytes]:
     count = 0
-    for piece in pieces_of(talking):
+    for piece in talking.pieces():
         yield piece
         count += len(piece)
         heard(count)
-
-
-def pieces_of(talking: Talking) -> Iterator[bytes]:
-    """Give what is said as soon as it is said."""
-    said = cast("BufferedReader", talking.stdout)
-    while piece := said.read1(PIECE):
-        yield piece

@@ -3,6 +3,7 @@
 """Make the image that settings ask for."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from vllm_graft.cluster.model_place import DESCRIPTIONS, ModelPlace
 from vllm_graft.errors import NodeError, RequestError
@@ -25,6 +26,7 @@ from vllm_graft.workflows.judge_route import RouteWishes
 from vllm_graft.workflows.plan import PlanRequest, run_plan
 
 _PLAN = "plan.json"
+_READING = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,9 @@ def _description(head: Machine, place: ModelPlace, folder: str) -> str:
         if name not in place.sizes:
             continue
         path = f"{place.folder}/{name}"
-        answer = head.run(Command(argv=("cat", "--", path), why="read what describes the model"))
+        answer = head.run(
+            Command(argv=("cat", "--", path), why="read what describes the model", timeout=_READING)
+        )
         if not answer.passed:
             raise NodeError(
                 f"{path} on {head.name} cannot be read: {answer.last_lines(2)}",

@@ -23,7 +23,7 @@ from vllm_graft.run.console import Console
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.process import talking_command
 from vllm_graft.run.progress import Progress
-from vllm_graft.run.send import Heard, pieces_of, send
+from vllm_graft.run.send import Heard, send
 from vllm_graft.values.amount import a_few, size
 from vllm_graft.values.weights import SendingMeans, Weights, WeightsOnNode
 from vllm_graft.workflows.find_weights import Holding, compare
@@ -100,7 +100,7 @@ class WeightsSender:
         client = to.machine if hop.kind == "pull" else sender
         command = client.command(rsync(hop, self.roots[hop.sender], to.found.root))
         with talking_command(command, variables=client.variables) as talking:
-            for said in pieces_of(talking):
+            for said in talking.pieces():
                 if (count := bytes_sent(said)) is not None:
                     heard(count)
             answer = talking.ended()

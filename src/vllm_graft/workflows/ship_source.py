@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from importlib.resources import files
 
 from vllm_graft.fleet.ship import LACKING, Held, not_given
@@ -31,6 +32,7 @@ from vllm_graft.values.digest import Digest
 from vllm_graft.values.image import ImageFacts
 from vllm_graft.workflows.kept_image import KeptImage, find_kept
 
+_ASKING = timedelta(minutes=2)
 _MODULES = ("vllm_graft.image.inside_archive", "vllm_graft.image.inside_save")
 _CALL = """
 import json, os
@@ -204,6 +206,7 @@ def _python(machine: Machine) -> str:
             "import json, sys, tarfile, zlib; sys.exit(sys.version_info < (3, 9))",
         ),
         why="see whether the image can be read out of its engine there, layer by layer",
+        timeout=_ASKING,
     )
     return "python3" if machine.run(asks).passed else ""
 

@@ -17,6 +17,10 @@ from vllm_graft.values.weights import WeightFile, Weights
 _QUICK = timedelta(minutes=2)
 _SLOW = timedelta(minutes=30)
 """To write to a disk what is in memory."""
+_SILENCE = timedelta(minutes=15)
+"""So long a transfer may be without a byte: what has arrived of a large file is read first. Then its network is gone."""
+_STREAM = timedelta(hours=1)
+"""A stream says how far it is only where the machine that sends has GNU's dd."""
 
 _THERE = "there"
 """What rsync is told as the host; its shell knows which one that is."""
@@ -65,7 +69,9 @@ def rsync(hop: Hop, source: str, root: str) -> Command:
     """Send what :func:`prepare` has named from below ``source`` to the folder for what is not whole.
 
     Run on ``hop.client``. Source of the options: rsync(1), 3.1 to 3.5. ``--files-from`` with a host is a file there;
-    without ``--perms``, ``--chmod`` gives new files what the umask there allows.
+    without ``--perms``, ``--chmod`` gives new files what the umask there allows. ``--blocking-io``: rsync else hands its remote
+    shell pipes that do not block, and a program in it that finds one full is told to try again, and ends. ``--timeout``: both
+    ends give up where the other is silent.
     """
     far, near = f"{_THERE}:", ""
     sender, receiver = (far, near) if hop.kind == "pull" else (near, far)
@@ -73,10 +79,12 @@ def rsync(hop: Hop, source: str, root: str) -> Command:
         argv=(
             *("env", "LC_ALL=C", "rsync", "--protect-args", "--copy-links", "--times"),
             *("--chmod=ugo=rwX", "--append-verify", "--no-inc-recursive", "--info=progress2"),
+            *("--blocking-io", f"--timeout={_SILENCE.seconds}"),
             *("--from0", f"--files-from={receiver}{root}/{STAGE}/list", "-e", hop.remote_shell),
             *(f"{sender}{source}/", f"{receiver}{staged(root)}"),
         ),
         why="send the weights",
+        timeout=2 * _SILENCE,
     )
 
 
@@ -95,7 +103,9 @@ def bytes_sent(said: bytes) -> int | None:
 def give_rest(source: str, path: str, had: int) -> Command:
     """Say what stands in a file behind the bytes that have arrived."""
     return Command(
-        argv=("tail", "-c", f"+{had + 1}", "--", f"{source}/{path}"), why="send the weights"
+        argv=("tail", "-c", f"+{had + 1}", "--", f"{source}/{path}"),
+        why="send the weights",
+        timeout=_STREAM,
     )
 
 
@@ -103,7 +113,9 @@ def take_rest(root: str, path: str) -> Command:
     """Put what is said behind the bytes that have arrived."""
     script = 'mkdir -p -- "$(dirname -- "$1")" && cat >>"$1"'
     return Command(
-        argv=("/bin/sh", "-c", script, "sh", staged(root, path)), why="receive the weights"
+        argv=("/bin/sh", "-c", script, "sh", staged(root, path)),
+        why="receive the weights",
+        timeout=_STREAM,
     )
 
 
