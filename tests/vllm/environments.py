@@ -280,11 +280,14 @@ def kept_answer(folder: Path, request: Any) -> Path | None:
     return cache_folder() / "answers" / version / f"{identity}.json"
 
 
-def copy_of(source: Path, target: Path) -> Path:
-    """Copy a tree to change it; the binaries, which nothing here changes, are linked."""
+def copy_of(source: Path, target: Path, *, linked: bool = True) -> Path:
+    """Copy a tree to change it; the binaries, which nothing here changes, are linked.
+
+    ``linked=False``: for what tar packs, to which a file has changed when another test links it or removes its link.
+    """
 
     def copy(one: str, other: str) -> str:
-        if one.endswith(".so"):
+        if linked and one.endswith(".so"):
             os.link(one, other)
             return other
         return shutil.copy2(one, other)

