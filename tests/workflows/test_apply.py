@@ -249,7 +249,7 @@ def test_a_read_only_install_is_refused_before_anything_is_written(
     bench.apply(PLAN, dry_run=True)  # imports everything while we still may
     for folder in (bench.root, *bench.root.rglob("*")):
         folder.chmod(0o555 if folder.is_dir() else 0o444)
-    for folder in (tmp_path, *(above for above in tmp_path.parents if "pytest" in above.name)):
+    for folder in (tmp_path, *(above for above in tmp_path.parents if "pytest" in str(above))):
         folder.chmod(0o755)
     user = os.geteuid()
     try:
