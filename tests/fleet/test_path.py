@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from vllm_graft.errors import NodeError
+from vllm_graft.fleet.cipher import has_aes, with_quick_cipher
 from vllm_graft.fleet.hop import Hop, bytes_through
 from vllm_graft.fleet.path import (
     Address,
@@ -17,13 +18,13 @@ from vllm_graft.fleet.path import (
     at_address,
     by_name,
     fastest,
+    is_measured,
     next_measure,
     parse_addresses,
     parse_configured,
     parse_rate,
     parse_standing,
     reachable,
-    with_quick_cipher,
     without_doubles,
 )
 from vllm_graft.values.command import Command, Completed
@@ -274,3 +275,26 @@ def test_what_rsync_is_given_as_its_shell_is_one_line_of_words_and_quotes() -> N
     """It splits at spaces and knows quotes, and no backslash."""
     hop = Hop(sender="a", receiver="b", kind="push", ssh=("ssh", "-o", "X=[1]:2", "--", "b c"))
     assert re.fullmatch(r"/bin/sh -c '[^'\\\n]+'", hop.remote_shell)
+
+
+def test_a_cpu_says_itself_whether_it_computes_aes() -> None:
+    assert has_aes("processor\t: 0\nflags\t\t: fpu vme aes avx\n")
+    assert has_aes("Features\t: fp asimd aes pmull sha1\n")
+    assert not has_aes("Features\t: fp asimd evtstrm\nmodel name\t: aes of nobody\n")
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "rate"),
+    [
+        (1, 0),  # it cannot be measured
+        (1, 2_000_000),  # half a second: that is the link
+        (1, 200_000_000),
+        (4, 11_000_000),
+    ],
+)
+def test_a_link_is_measured_until_it_is_clear_what_it_is(mebibytes: int, rate: int) -> None:
+    assert is_measured(mebibytes, rate)
+
+
+def test_what_is_slow_in_a_short_time_may_be_a_machine_that_was_busy_for_a_moment() -> None:
+    assert not is_measured(1, 20_000_000)

@@ -38,9 +38,17 @@ _FIRST, _MOST = 1, 64
 """MiB that are sent to measure first, and at most where those pass in no time."""
 _NO_TIME = 0.3
 """Seconds."""
+_FAST = 64_000_000
+"""Bytes a second, at which nothing is compressed; what was measured while a machine is busy may be too little, and not too much."""
 _PART = 16
 """To measure, no more is sent than this part of what is to be sent."""
 _CLEARLY_FASTER = 1.1
+
+_TAKE_ZEROS = """\
+dd bs=64k count=1 of=/dev/null 2>/dev/null
+LC_ALL=C exec dd of=/dev/null bs=64k
+"""
+"""The time until the first bytes come is that of beginning, not of the link: on a busy machine it is the longer one."""
 
 _WHO = """\
 cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo
@@ -244,24 +252,6 @@ def _way(address: Address, *words: str) -> Way:
     return Way(ssh=("ssh", *_OPTIONS, *words), address=address.text, interface=address.interface)
 
 
-_QUICK_CIPHER = "aes128-gcm@openssh.com"
-
-
-def with_quick_cipher(
-    ways: Ways, configured: Configured | None, client: Standing, server: Standing
-) -> Ways:
-    """Give the ways with the ciphers that are configured, the one first that costs least where both CPUs compute it by themselves.
-
-    One stream is as fast as one core encrypts: 479 MB/s against the 210 MB/s of ssh's own first choice, on x86-64 (OpenSSH 9.2).
-    None is added and none left out.
-    """
-    offered = configured.ciphers if configured else ()
-    if _QUICK_CIPHER not in offered or not (client.has_aes and server.has_aes):
-        return ways
-    order = ",".join(sorted(offered, key=lambda each: each != _QUICK_CIPHER))
-    return tuple(replace(way, ssh=("ssh", "-o", f"Ciphers={order}", *way.ssh[1:])) for way in ways)
-
-
 def reachable(client: Standing, server: Standing) -> tuple[Address, ...]:
     """Give the addresses of ``server`` in networks that ``client`` is in too: what lies behind a router, the name reaches too.
 
@@ -331,10 +321,15 @@ def give_zeros(mebibytes: int) -> Command:
 def take_zeros() -> Command:
     """Take what is said, and tell how long it took."""
     return Command(
-        argv=("env", "LC_ALL=C", "dd", "of=/dev/null", "bs=64k"),
+        argv=("/bin/sh", "-c", _TAKE_ZEROS),
         why="measure the path",
         timeout=_QUICK,
     )
+
+
+def is_measured(mebibytes: int, rate: int) -> bool:
+    """Tell whether a link that took so many MiB at this rate will not be found another one by more of them."""
+    return not rate or rate >= _FAST or (mebibytes << 20) / rate > _NO_TIME
 
 
 def first_measure() -> int:

@@ -190,11 +190,16 @@ def _through_what_stands(
     )
 
 
-def open_connection(connection: Connection) -> Command:
-    """Open the connection; it ends by itself a minute after the last command, should nobody end it."""
+def open_connection(connection: Connection, ciphers: Sequence[str] = ()) -> Command:
+    """Open the connection; it ends by itself a minute after the last command, should nobody end it.
+
+    ``ciphers``: those that the user's configuration has for this node, in the order in which they are to be offered; empty: as
+    they are there.
+    """
     first = Command(argv=("true",), why=f"connect to {connection.node}", timeout=_MASTER_TIME)
     sent = over(first, connection)
-    argv = ("ssh", *OPTIONS, "-o", "ControlPersist=60", *_on(connection, "yes"), sent.argv[-1])
+    own = ("-o", "ControlPersist=60", *(("-o", f"Ciphers={','.join(ciphers)}") if ciphers else ()))
+    argv = ("ssh", *OPTIONS, *own, *_on(connection, "yes"), sent.argv[-1])
     return replace(sent, argv=argv)
 
 

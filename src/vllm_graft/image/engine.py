@@ -160,6 +160,15 @@ def unremoved(answer: Completed, name: str) -> SourceError:
     )
 
 
+def untold(engine: Engine, reference: str) -> SourceError:
+    """Say that an engine's client was run and nothing was heard of how that ended."""
+    return SourceError(
+        f"{engine.said} did not say what {reference} is, nor whether a container of it can be made",
+        remedy=f"Run `{engine.name} image inspect {reference}` there to see more.",
+        code="E334",
+    )
+
+
 def name_image(engine: Engine, reference: str, name: str) -> Command:
     """Give an image one name more."""
     return engine.command("tag", reference, name, why=f"keep {reference} as {name}")

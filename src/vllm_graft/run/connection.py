@@ -8,8 +8,11 @@ import tempfile
 import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vllm_graft.errors import NodeError
+from vllm_graft.fleet.cipher import has_aes, quick_first
+from vllm_graft.fleet.path import ask_configured, parse_configured
 from vllm_graft.fleet.ssh import Connection, ask_why, close_connection, open_connection
 from vllm_graft.fleet.unreached import says_nothing
 from vllm_graft.run.interrupts import held_interrupts
@@ -46,11 +49,21 @@ class _Open:
                 return
             try:
                 # Not through pipes: what goes on in the background may keep them open.
-                run_fed(open_connection(self.connection), (), variables=variables)
+                opening = open_connection(self.connection, self._ciphers(variables))
+                run_fed(opening, (), variables=variables)
             except NodeError as error:
                 self.refused = _reason(error, self.connection, variables)
                 raise self.refused from None
             self.is_open = True
+
+    def _ciphers(self, variables: Mapping[str, str]) -> tuple[str, ...]:
+        """Give the ciphers of the user's configuration, that one first which costs least, where this CPU computes it by itself."""
+        if not _has_aes():
+            return ()
+        configured = parse_configured(
+            run_command(ask_configured(self.connection.node.name), variables=variables)
+        )
+        return quick_first(configured.ciphers) if configured is not None else ()
 
     def close(self, variables: Mapping[str, str]) -> None:
         """End it, and what still runs through it."""
@@ -68,6 +81,12 @@ def _reason(error: NodeError, connection: Connection, variables: Mapping[str, st
     except NodeError as told:
         return told
     return error
+
+
+def _has_aes() -> bool:
+    with contextlib.suppress(OSError):
+        return has_aes(Path("/proc/cpuinfo").read_text("utf-8", "replace"))
+    return False
 
 
 _OPEN: dict[_Key, _Open] = {}

@@ -2,15 +2,15 @@
 # happens in between. It is named before it is made, so that it can be removed also where nobody heard that it was made.
 """Asking a container engine."""
 
+import contextlib
 import shutil
 import tarfile
 import uuid
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 
-from vllm_graft.errors import SourceError
+from vllm_graft.errors import NodeError, SourceError
 from vllm_graft.fleet.engine import (
     ask_whether_usable,
     is_for_root_only,
@@ -18,6 +18,7 @@ from vllm_graft.fleet.engine import (
     unusable_there,
 )
 from vllm_graft.fleet.ssh import Connection
+from vllm_graft.fleet.together import parse_together, together
 from vllm_graft.image.asking import Question, is_gone, make_asking, start_asking
 from vllm_graft.image.engine import (
     Engine,
@@ -35,6 +36,7 @@ from vllm_graft.image.engine import (
     refusal,
     remove_container,
     unremoved,
+    untold,
 )
 from vllm_graft.image.entries import LayerEntry
 from vllm_graft.run.compression import PIECE, Readable
@@ -67,7 +69,7 @@ def find_engine(variables: Mapping[str, str]) -> Engine:
     raise no_engine()
 
 
-@contextmanager
+@contextlib.contextmanager
 def engine_at(node: Node | None, variables: Mapping[str, str]) -> Generator[Engine]:
     """Give the engine of this machine, or that of a node, for as long as the block.
 
@@ -253,15 +255,44 @@ class ContainerFiles:
             return found
 
 
-def try_container(engine: Engine, facts: ImageFacts, variables: Mapping[str, str]) -> None:
-    """Make a container of an image, which is not started, and remove it.
+def try_image(
+    engine: Engine, wanted: ImageFacts, machine: Machine
+) -> tuple[ImageFacts | None, SourceError | None]:
+    """Ask a machine's engine for an image, and for a container of it, which is not started and removed again.
+
+    Gives what the image is, None where there is none of this name; and why no container of it can be made.
 
     Raises:
-        SourceError: E331 to E334, none can be made; E335, it is still there.
+        SourceError: E331, E332, E334, the engine does not answer; E335, the container is still there.
     """
     name = f"vllm-graft-try-{uuid.uuid4().hex[:12]}"
-    with _made_container(engine, facts, name, make_container(engine, facts, name), variables):
-        pass
+    there = replace(engine, over=None)
+    asked = (
+        ask_image(there, wanted.reference),
+        make_container(there, wanted, name),
+        remove_container(there, name),
+    )
+    command = together(asked, why=f"see that {wanted.reference} is there and can be used")
+    with held_interrupts():
+        try:
+            answers = parse_together(machine.run(command), asked)
+        except NodeError:
+            with contextlib.suppress(NodeError):
+                run_command(remove_container(engine, name), variables=machine.variables)
+            raise
+    if not answers:
+        run_command(remove_container(engine, name), variables=machine.variables)
+        raise untold(engine, wanted.reference)
+    inspected, made, gone = answers
+    if made.passed and not gone.passed:
+        raise unremoved(gone, name)
+    try:
+        found = parse_inspection(inspected, engine, wanted.reference)
+    except SourceError as error:
+        if error.code == "E333":
+            return None, None
+        raise
+    return found, None if made.passed else refusal(made, engine, wanted.reference)
 
 
 def run_inside(
@@ -279,7 +310,7 @@ def run_inside(
         return run_command(start_asking(engine, name, question), variables=variables)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _made_container(
     engine: Engine, facts: ImageFacts, name: str, making: Command, variables: Mapping[str, str]
 ) -> Generator[None]:
@@ -308,7 +339,7 @@ def _scan(
     return scan_archive(stream, where=where, extra=extra, below=below, most=most)
 
 
-@contextmanager
+@contextlib.contextmanager
 def container_files(
     engine: Engine, facts: ImageFacts, variables: Mapping[str, str]
 ) -> Generator[ContainerFiles]:

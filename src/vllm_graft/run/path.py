@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from vllm_graft.fleet.cipher import with_quick_cipher
 from vllm_graft.fleet.hop import Hop, piped
 from vllm_graft.fleet.path import (
     Address,
@@ -34,7 +35,6 @@ from vllm_graft.fleet.path import (
     relay,
     take_zeros,
     why_not,
-    with_quick_cipher,
     without_doubles,
 )
 from vllm_graft.run.machines import Machine

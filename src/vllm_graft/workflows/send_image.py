@@ -23,7 +23,7 @@ from vllm_graft.workflows.ship_source import Payload, ShipSource
 
 _MUCH = 256 << 20
 """Bytes from which on it is worth the seconds to look for a faster path from this machine than a node's name leads over."""
-_LITTLE = 8 << 20
+LITTLE = 8 << 20
 """Bytes that are sent sooner than a link is measured."""
 
 
@@ -102,8 +102,9 @@ def _first_hop(payload: Payload, state: NodeState, addresses: Mapping[str, str])
     here = payload.sender.node is None
     if here and 0 < payload.size < _MUCH and not addresses:
         hop = relay(payload.sender.name, state.name)
-        measured = payload.size > _LITTLE
-        return replace(hop, rate=rate_to(state.machine)) if measured else hop
+        if payload.size <= LITTLE:
+            return hop
+        return replace(hop, rate=rate_to(state.machine) if state.rate is None else state.rate)
     return _hop(payload.sender, state.machine, payload.size, addresses)
 
 

@@ -3,6 +3,7 @@
 # sender itself. A node that fails keeps no other from its image, and is told with its reason at the end.
 """Ship an image to nodes."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,8 @@ from vllm_graft.run.console import Console
 from vllm_graft.run.engine import give_name
 from vllm_graft.run.interrupts import held_interrupts
 from vllm_graft.run.machines import Machine, machine_at, machines_at, on_each
+from vllm_graft.run.stream import rate_to
+from vllm_graft.run.threads import workers
 from vllm_graft.values.amount import size
 from vllm_graft.values.answered import Answered
 from vllm_graft.values.environment import Environment
@@ -22,7 +25,7 @@ from vllm_graft.values.image import ImageFacts
 from vllm_graft.values.node import Node
 from vllm_graft.values.ship import ShipOutcome, ShippedNode, ShipReceipt
 from vllm_graft.values.source import DockerSource, parse_source
-from vllm_graft.workflows.send_image import Sent, find_routes, send_all
+from vllm_graft.workflows.send_image import LITTLE, Sent, find_routes, send_all
 from vllm_graft.workflows.ship_node import (
     NodeState,
     give_back,
@@ -71,17 +74,21 @@ def run_ship(request: ShipRequest, *, environment: Environment, console: Console
     with (
         machine_at(None, variables) as here,
         machine_at(node, variables) as machine,
-        machines_at(names, variables) as reached,
+        workers(1) as beside,
     ):
-        source = open_ship_source(machine, here, reference, tag, cache)
-        shipping = _Shipping(request=request, source=source, console=console)
-        shipping.look(reached)
-        shipping.name_what_is_there()
-        try:
-            while shipping.needs:
-                shipping.send_some()
-        finally:
-            shipping.give_back_names()
+        # While the one engine is asked for the image, the others are connected to.
+        opening = beside.submit(open_ship_source, machine, here, reference, tag, cache)
+        with machines_at(names, variables) as reached:
+            beside.wait([opening])
+            source = opening.result()
+            shipping = _Shipping(request=request, source=source, console=console)
+            shipping.look(reached)
+            shipping.name_what_is_there()
+            try:
+                while shipping.needs:
+                    shipping.send_some()
+            finally:
+                shipping.give_back_names()
     return ShipReceipt(
         image=str(tag),
         source=machine.name,
@@ -143,13 +150,26 @@ class _Shipping:
         def look(machine: Machine) -> NodeState:
             return self.ask(machines[machine.name])
 
-        for answer in on_each(
-            [each.node for each in machines.values()], look, self.source.machine.variables
-        ):
+        with workers(1) as beside:
+            measuring = beside.submit(self.measure, tuple(machines.values())[:1])
+            answers = on_each(
+                [each.node for each in machines.values()], look, self.source.machine.variables
+            )
+            beside.wait([measuring])
+        for answer in answers:
             if answer.error is not None:
                 self.fail(answer.name, answer.error)
             elif answer.value is not None:
-                self.states[answer.name] = answer.value
+                rate = measuring.result().get(answer.name)
+                self.states[answer.name] = replace(answer.value, rate=rate)
+
+    def measure(self, machines: Sequence[Machine]) -> Mapping[str, int]:
+        """Measure the links from this machine, where more than a little is going to be sent from it, if anything."""
+        if self.source.least_from_here <= LITTLE:
+            return {}
+        with contextlib.suppress(GraftError):  # what is wrong with it, who asks it hears
+            return {each.name: rate_to(each) for each in machines}
+        return {}
 
     def ask(self, machine: Machine) -> NodeState:
         state = look_at(machine, self.wanted)

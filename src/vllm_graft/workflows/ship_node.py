@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vllm_graft.errors import GraftError, SourceError, VerificationError
+from vllm_graft.fleet.looking import Looked, look, parse_look
 from vllm_graft.fleet.probes.engine import (
     CONTAINERD_ROOT,
     engine_probe,
@@ -25,11 +26,11 @@ from vllm_graft.image.configuration import canonical_digest
 from vllm_graft.image.engine import Engine, load_archive
 from vllm_graft.image.holdings import held_layers, is_same
 from vllm_graft.run.clock import stamp
-from vllm_graft.run.engine import engine_at, find_image, give_name, take_name, try_container
+from vllm_graft.run.engine import engine_of, find_image, give_name, take_name, try_image
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.stored_layers import images_of, stored_below
 from vllm_graft.values.image import ImageFacts
-from vllm_graft.values.node_facts import EngineFacts
+from vllm_graft.values.node_facts import EngineFacts, SpaceFacts
 from vllm_graft.values.probe import NotKnown
 
 
@@ -40,6 +41,8 @@ class NodeState:
     machine: Machine
     engine: Engine
     facts: EngineFacts
+    space: SpaceFacts | None
+    """Where its engine keeps images; None: it was not told yet."""
     held: Held
     named: bool
     """Whether the image is there, under its name."""
@@ -48,6 +51,8 @@ class NodeState:
     taken: bool
     """Whether another image has its name."""
     notes: tuple[str, ...] = ()
+    rate: int | None = None
+    """Bytes a second of the link from this machine; None: it was not measured."""
 
     @property
     def name(self) -> str:
@@ -68,25 +73,43 @@ def look_at(machine: Machine, wanted: ImageFacts) -> NodeState:
         SourceError: E331 to E334, its engine does not answer as it should.
     """
     variables = machine.variables
-    with engine_at(machine.node, variables) as engine:
-        facts = _facts(engine, machine)
-        refuse_architecture(wanted, engine, facts)
+    told = parse_look(machine.run(look(wanted.reference)))
+    engine = _engine(told, machine)
+    facts = told.facts(engine) or _facts(engine, machine)
+    refuse_architecture(wanted, engine, facts)
+    there = told.images()
+    if there is None:
         there = images_of(engine, variables)
-        named = find_image(engine, wanted.reference, variables)
-        is_named = named is not None and is_same(named, wanted)
-        held = Held(layers=held_layers(wanted, there))
-        if facts.is_containerd_store and held.layers and not is_named:
-            stored = stored_below(engine, wanted, there, variables)
-            held = replace(held, stored=stored[: held.layers])
+    found = told.named(engine, wanted.reference) or (
+        find_image(engine, wanted.reference, variables),
+    )
+    named = found[0]
+    is_named = named is not None and is_same(named, wanted)
+    held = Held(layers=held_layers(wanted, there))
+    if facts.is_containerd_store and held.layers and not is_named:
+        stored = stored_below(engine, wanted, there, variables)
+        held = replace(held, stored=stored[: held.layers])
     return NodeState(
         machine=machine,
         engine=engine,
         facts=facts,
+        space=told.space(facts),
         held=held,
         named=is_named,
         elsewhere=next((each.reference for each in there if is_same(each, wanted)), ""),
         # One without layers is what is left where containerd's store has not all of an image.
         taken=named is not None and not is_named and bool(named.layers),
+    )
+
+
+def _engine(told: Looked, machine: Machine) -> Engine:
+    if machine.node is None or not told.program:
+        return engine_of(machine)
+    return Engine(
+        program=told.program,
+        before=told.before,
+        node=machine.node.name,
+        over=machine.connection,
     )
 
 
@@ -108,14 +131,19 @@ def refuse_where_it_does_not_fit(state: NodeState, lacking: int) -> None:
     Raises:
         NodeError: E532.
     """
+    space = state.space or _space(state)
+    if space is not None:
+        refuse_small_disk(lacking, space, state.engine)
+
+
+def _space(state: NodeState) -> SpaceFacts | None:
     machine, folder = state.machine, state.facts.root
     if state.facts.is_containerd_store:
         told = CONTAINERD_ROOT.answer(machine.run(CONTAINERD_ROOT.command))
         folder = image_folder(state.facts, *(() if isinstance(told, NotKnown) else (told,)))
     probe = space_probe(folder)
     space = probe.answer(machine.run(probe.command))
-    if not isinstance(space, NotKnown):
-        refuse_small_disk(lacking, space, state.engine)
+    return None if isinstance(space, NotKnown) else space
 
 
 def keep_other(state: NodeState, tag: Tag, *, force: bool) -> str:
@@ -162,19 +190,15 @@ def verify(state: NodeState, wanted: ImageFacts) -> None:
     """
     variables: Mapping[str, str] = state.machine.variables
     tag = wanted.reference
-    found = find_image(state.engine, tag, variables)
+    found, unusable = try_image(state.engine, wanted, state.machine)
     if found is None or not is_same(found, wanted):
         if found is not None:
             take_name(state.engine, tag, variables)
         told = "no such image" if found is None else str(canonical_digest(found))
         raise is_other_now(state.engine, tag, str(canonical_digest(wanted)), told)
-    try:
-        try_container(state.engine, wanted, variables)
-    except SourceError as error:
-        if error.code == "E335":
-            raise
+    if unusable is not None:
         take_name(state.engine, tag, variables)
-        raise makes_no_container(state.engine, tag, error) from error
+        raise makes_no_container(state.engine, tag, unusable) from unusable
 
 
 def is_broken(error: GraftError) -> bool:

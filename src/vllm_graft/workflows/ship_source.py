@@ -20,7 +20,7 @@ from vllm_graft.image.engine import (
     save_image,
 )
 from vllm_graft.image.holdings import lacking_size
-from vllm_graft.image.inside_archive import LAYER, Described, blob, described, naming_documents
+from vllm_graft.image.inside_archive import LAYER, Described, blob, naming_documents
 from vllm_graft.image.program import as_program
 from vllm_graft.image.stored import as_described
 from vllm_graft.run.cache import Cache
@@ -105,6 +105,13 @@ class ShipSource:
         """Give the bytes of the layers above the lowest ``held``; 0: not known."""
         return lacking_size(self.history, len(self.facts.layers), held)
 
+    @property
+    def least_from_here(self) -> int:
+        """Give the bytes that a node which lacks anything is sent from this machine at least; 0: not known, or not from here."""
+        if self.kept is not None:
+            return len(self.kept.layer)
+        return self.lacking(len(self.facts.layers) - 1) if self.machine.node is None else 0
+
     def payload(self, held: Held) -> Payload:
         """Give what a node is sent that has this of the image."""
         layers = self.facts.layers[held.layers :]
@@ -135,11 +142,13 @@ class ShipSource:
         )
 
     def _kept(self, kept: KeptImage, held: Held) -> Payload:
-        own = described(kept.layer, LAYER)
+        # Its digest was compared when it was taken out of the cache.
+        digest = str(self.facts.layers[-1])
+        own: Described = {"mediaType": LAYER, "digest": digest, "size": len(kept.layer)}
         layers = [*self._standing(held), own]
         documents = {
             **naming_documents(kept.config, layers, names_of(self.tag)),
-            blob(own["digest"]): kept.layer,
+            blob(digest): kept.layer,
         }
         return Payload(
             held=held,
