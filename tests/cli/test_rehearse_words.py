@@ -62,6 +62,21 @@ def test_a_model_without_an_architecture_is_refused(tmp_path: Path, folder: Path
     assert (status, "error[E233]" in said) == (2, True), said
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "P5"), "add --until P5"),
+        (("--weights-on", "spark1"), "--weights-on is about P5"),
+        (("--until", "P6"), "invalid choice"),
+    ],
+)
+def test_rungs_that_do_not_fit_together_are_refused(
+    words: tuple[str, ...], said: str, folder: Path, model: Path
+) -> None:
+    status, told = refused(f"path:{folder}", "--model", model, *words)
+    assert (status, said in told) == (2, True), told
+
+
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path, folder: Path) -> None:
     status, said = refused(f"path:{folder}", "--model", tmp_path / "none")
     assert (status, "error[E202]" in said) == (2, True), said

@@ -28,7 +28,7 @@ from vllm_graft.fleet.weights.deciding import (
     refuse,
 )
 from vllm_graft.fleet.weights.layout import placing
-from vllm_graft.fleet.weights.safetensors import Shard, judge
+from vllm_graft.fleet.weights.safetensors import Shard, judge, tensors_served
 from vllm_graft.fleet.weights.sending import bytes_sent, not_sent
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.process import run_command
@@ -544,3 +544,20 @@ def test_how_much_rsync_has_sent_is_read() -> None:
 )
 def test_why_it_did_not_arrive_is_told(said: str, code: str) -> None:
     assert not_sent(completed(stderr=said, status=11), "spark2").code == code
+
+
+def test_of_a_checkpoint_only_the_tensors_that_an_engine_loads_are_told() -> None:
+    def header(*names: str) -> Shard:
+        told = {each: {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]} for each in names}
+        return Shard(header=json.dumps({"__metadata__": {"format": "pt"}, **told}).encode())
+
+    shards = {
+        "a.safetensors": header("in a", "in a, and not in the index"),
+        "consolidated.safetensors": header("the same again"),
+        "adapter/model.safetensors": header("of an adapter"),
+        "cut.safetensors": Shard(header=None),
+    }
+    index = json.dumps({"weight_map": {"in a": "a.safetensors"}}).encode()
+    told = tensors_served(shards, {"model.safetensors.index.json": index})
+    assert told == dict.fromkeys(("in a", "in a, and not in the index"), ((2, 3), "BF16"))
+    assert len(tensors_served(shards, {})) == 3

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 import pytest
 
 from vllm_graft.rehearse.asked import MARK, Heard, parse_said, planned
-from vllm_graft.rehearse.gates import GATES, Gate, Judge, Needs, Said, gates_for, judged
+from vllm_graft.rehearse.control import control_files, control_tensors
+from vllm_graft.rehearse.gates import (
+    GATES,
+    WEIGHT_GATES,
+    Gate,
+    Judge,
+    Needs,
+    Said,
+    gates_for,
+    judged,
+)
 from vllm_graft.values.rehearsal import GateResult
 from vllm_graft.workflows.explain_log import read_signatures
 
@@ -161,7 +171,52 @@ def test_only_the_gates_that_something_is_planned_for_are_run() -> None:
     assert [gate.name for gate in gates_for(Needs())] == always
     needs = Needs(serve=("--x",), parsers=("tool-parser",), speculative=True, several_nodes=True)
     assert gates_for(needs) == GATES
-    assert len({gate.code for gate in GATES}) == len(GATES)
+    codes = {gate.code for gate in (*GATES, *WEIGHT_GATES)}
+    assert len(codes) == len(GATES) + len(WEIGHT_GATES)
+
+
+def test_the_rungs_asked_for_decide_which_gates_are_run() -> None:
+    assert gates_for(Needs(rungs=["P5"])) == WEIGHT_GATES
+    both = gates_for(Needs(rungs=["P4", "P5"]))
+    assert both[-len(WEIGHT_GATES) :] == WEIGHT_GATES
+    assert {gate.rung for gate in both} == {"P4 import", "P5 weights"}
+
+
+def test_what_cannot_be_tried_here_is_neither_passed_nor_failed() -> None:
+    answers = heard(
+        {"gate": "model", "phase": "control", "seconds": 1, "faults": []},
+        {"gate": "model", "phase": "real", "seconds": 1, "unable": "it computes with numbers"},
+    )
+    gate = next(each for each in WEIGHT_GATES if each.name == "model")
+    (told,) = judged([gate], answers, JUDGE)
+    assert (told.outcome, told.why) == ("not runnable here", "it computes with numbers")
+    assert told.rung == "P5 weights"
+
+
+def test_the_control_is_as_wide_as_the_ranks_that_share_it() -> None:
+    config = json.loads(control_files("Qwen2ForCausalLM", 4)["config.json"])
+    tensors = control_tensors("Qwen2ForCausalLM", 4)
+    assert config["num_attention_heads"] == 4
+    assert tensors["model.layers.0.self_attn.q_proj.weight"] == ((256, 256), "BF16")
+    assert tensors["model.layers.0.self_attn.q_proj.bias"] == ((256,), "BF16")
+    assert tensors["lm_head.weight"][0] == (config["vocab_size"], config["hidden_size"])
+    assert not any(name.endswith("bias") for name in control_tensors("LlamaForCausalLM"))
+
+
+@pytest.mark.parametrize(
+    ("serve", "width"),
+    [
+        ([], 1),
+        (["--tensor-parallel-size", "2"], 2),
+        (["--tensor_parallel_size=4"], 4),
+        (["-tp", "8"], 8),
+        (["-tp", "x"], 1),
+    ],
+)
+def test_how_many_ranks_share_a_layer_is_read_off_the_words_of_serve(
+    serve: list[str], width: int
+) -> None:
+    assert planned(serve, [], nodes=1, trust=False).width == width
 
 
 @pytest.mark.parametrize(

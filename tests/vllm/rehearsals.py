@@ -44,10 +44,10 @@ class Rehearsed:
 
 
 def rehearse(
-    install: str, *words: str | Path, serve: Sequence[str] = (), model: str = "fused"
+    install: str, *words: str | Path, serve: Sequence[str] = (), model: Path | None = None
 ) -> Rehearsed:
     """Run it."""
-    folder = story.story_models()[model]
+    folder = model or story.story_models()["fused"]
     argv = [sys.executable, "-m", "vllm_graft", "--format", "json", "rehearse", install]
     argv += ["--model", str(folder), *map(str, words)]
     argv += ["--serve-args", *serve] if serve else []
@@ -73,10 +73,12 @@ def of_image(tag: str, *words: str, serve: Sequence[str] = (), served: bool = Tr
     return rehearse(f"docker:{tag}", *argv, "--env", f"PYTHONPATH={path}", *words, serve=serve)
 
 
-def of_tree(tree: Path, *words: str | Path, serve: Sequence[str] = ()) -> Rehearsed:
+def of_tree(
+    tree: Path, *words: str | Path, serve: Sequence[str] = (), model: Path | None = None
+) -> Rehearsed:
     """Rehearse a tree of 0.14.1, grafted or not."""
     around = environments.tree_environment(environments.tree("0.14.1"), Path("unused"))
     own = around["PYTHONPATH"].split(os.pathsep)[1:]
     path = os.pathsep.join((*own, str(environments.distributions(*SERVER_NEEDS))))
     argv = ["--python", environments.runtime().python, "--env", f"PYTHONPATH={path}"]
-    return rehearse(f"path:{tree}", *argv, *words, serve=serve)
+    return rehearse(f"path:{tree}", *argv, *words, serve=serve, model=model)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from vllm_graft.cli.setting import Result, Setting
 from vllm_graft.errors import RequestError
+from vllm_graft.values.node import Node, parse_machine
 
 _FAILED = 6
 _NOT_SHOWN = 1
@@ -78,7 +79,23 @@ def add_rehearse(verb: argparse.ArgumentParser) -> None:
         help="time for each gate (default: 300)",
     )
     verb.add_argument(
-        "--until", choices=("P4",), default="P4", help="the last rung to climb (default: P4)"
+        "--until",
+        choices=("P4", "P5"),
+        default="P4",
+        help="the last rung to climb (default: P4); P5 reads the headers of the weights, not the weights",
+    )
+    verb.add_argument(
+        "--from",
+        dest="since",
+        choices=("P4", "P5"),
+        default="P4",
+        help="the first rung to climb (default: P4); P5 where P4 was climbed before",
+    )
+    verb.add_argument(
+        "--weights-on",
+        metavar="NODE",
+        default="",
+        help="of P5: the machine that has the weights, as behind ssh (default: this one)",
     )
     verb.add_argument(
         "--serve-args",
@@ -111,12 +128,32 @@ def rehearse(words: argparse.Namespace, setting: Setting) -> Result:
         nodes=words.nodes,
         trust_remote_code=words.trust_remote_code,
         seconds=words.seconds,
-        until=words.until,
+        since=words.since,
+        until=_until(words),
+        weights_on=_weights_on(words),
     )
     rehearsal = run_rehearse(request, environment=setting.environment, console=setting.console)
     ink = Ink(colour=setting.colour, width=setting.width)
     status = {"passed": 0, "failed": _FAILED, "not runnable here": _NOT_SHOWN}[rehearsal.outcome]
     return render_rehearsal(rehearsal, setting.form, ink), status
+
+
+def _until(words: argparse.Namespace) -> str:
+    if words.since > words.until:
+        raise RequestError(
+            f"--from {words.since} is above the last rung to climb, {words.until}",
+            remedy=f"add --until {words.since}",
+        )
+    return str(words.until)
+
+
+def _weights_on(words: argparse.Namespace) -> Node | None:
+    if words.weights_on and words.until == "P4":
+        raise RequestError(
+            "--weights-on is about P5, and the last rung to climb is P4",
+            remedy="add --until P5, or leave --weights-on out",
+        )
+    return parse_machine(words.weights_on, "--weights-on") if words.weights_on else None
 
 
 def _variables(given: list[str]) -> Mapping[str, str]:

@@ -120,6 +120,7 @@ def _said(told: Mapping[str, Any]) -> Said:
             for key, value in facts.items()
         },
         text=str(told.get("said", "")),
+        unable=str(told.get("unable", "")),
     )
 
 
@@ -137,9 +138,12 @@ class Planned:
     """To several nodes: ``ray``, ``native``, ``any``, or empty where one node is planned."""
     trust: bool
     """Whether code that the model brings may be run, in the container."""
+    width: int = 1
+    """Ranks that share a layer."""
 
 
 _MTP: Mapping[str, object] = {"method": "mtp", "num_speculative_tokens": 1}
+_WIDTHS = ("--tensor-parallel-size", "-tp")
 _PARSERS = {"--reasoning-parser": "reasoning-parser", "--tool-call-parser": "tool-parser"}
 
 
@@ -158,6 +162,7 @@ def planned(serve: Sequence[str], features: Sequence[str], *, nodes: int, trust:
         speculative=_speculative(serve, features),
         way=_way(serve, nodes),
         trust=trust or _has(serve, "--trust-remote-code"),
+        width=max(1, *(int(_number(_value(serve, option))) for option in _WIDTHS)),
     )
 
 

@@ -10,6 +10,7 @@ _CONTROLS = (
     ("Qwen2ForCausalLM", "qwen2"),
     ("MistralForCausalLM", "mistral"),
 )
+_HEAD, _INNER = 64, 128
 _SPECIAL = ("<|end|>", "<|pad|>")
 
 
@@ -18,17 +19,17 @@ def control_architecture(asked: Collection[str]) -> str:
     return next((name for name, _ in _CONTROLS if name not in asked), _CONTROLS[0][0])
 
 
-def control_files(architecture: str) -> Mapping[str, bytes]:
-    """Give the files of its folder: config.json and a tokenizer of bytes."""
+def control_files(architecture: str, heads: int = 1) -> Mapping[str, bytes]:
+    """Give the files of its folder: config.json and a tokenizer of bytes; ``heads``: as many as ranks share a layer."""
     tokens = [*_alphabet(), *_SPECIAL]
     config = {
         "architectures": [architecture],
         "model_type": dict(_CONTROLS)[architecture],
-        "hidden_size": 64,
-        "intermediate_size": 128,
+        "hidden_size": _HEAD * heads,
+        "intermediate_size": _INNER * heads,
         "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-        "num_key_value_heads": 1,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
         "vocab_size": len(tokens),
         "max_position_embeddings": 512,
         "rms_norm_eps": 1e-5,
@@ -51,6 +52,30 @@ def control_files(architecture: str) -> Mapping[str, bytes]:
             ("tokenizer.json", _tokenizer(tokens)),
         )
     }
+
+
+def control_tensors(architecture: str, heads: int = 1) -> Mapping[str, tuple[tuple[int, ...], str]]:
+    """Give the tensors of its checkpoint, each with shape and type.
+
+    Source: transformers 4.57 to 5.17, models/llama, qwen2, mistral: one layer; Qwen2 has biases at q, k and v.
+    """
+    hidden, inner = _HEAD * heads, _INNER * heads
+    words = len(_alphabet()) + len(_SPECIAL)
+    layer = "model.layers.0"
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (words, hidden),
+        **{f"{layer}.self_attn.{each}_proj.weight": (hidden, hidden) for each in "qkvo"},
+        f"{layer}.mlp.gate_proj.weight": (inner, hidden),
+        f"{layer}.mlp.up_proj.weight": (inner, hidden),
+        f"{layer}.mlp.down_proj.weight": (hidden, inner),
+        f"{layer}.input_layernorm.weight": (hidden,),
+        f"{layer}.post_attention_layernorm.weight": (hidden,),
+        "model.norm.weight": (hidden,),
+        "lm_head.weight": (words, hidden),
+    }
+    if architecture == "Qwen2ForCausalLM":
+        shapes |= {f"{layer}.self_attn.{each}_proj.bias": (hidden,) for each in "qkv"}
+    return {name: (shape, "BF16") for name, shape in shapes.items()}
 
 
 def _alphabet() -> list[str]:

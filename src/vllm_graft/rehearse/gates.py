@@ -14,6 +14,7 @@ from vllm_graft.values.log import LogEvent
 from vllm_graft.values.rehearsal import Fault, GateOutcome, GateResult
 
 P4 = "P4 import"
+P5 = "P5 weights"
 _SHOWN = 2000
 """Characters of what was said."""
 
@@ -36,6 +37,7 @@ class Gate:
     remedy: str
     rests_on: str = ""
     """A gate that must have passed for this one to show anything."""
+    rung: str = P4
 
 
 # In order of cost: what needs no vLLM first; the registry before what goes by its answers.
@@ -102,6 +104,56 @@ GATES = (
         remedy="use the way that this image has, or an image with Ray: `vllm-graft plan --nodes N` says which route leads there",
     ),
 )
+# The second makes the model and has it loaded once; those after it tell what came of that.
+WEIGHT_GATES = (
+    Gate(
+        name="checkpoint",
+        code="E652",
+        shows="the checkpoint's files are whole, by their own headers",
+        remedy="fetch what is lacking again: hf download MODEL, or vllm-graft ship --weights MODEL NODE",
+        rung=P5,
+    ),
+    Gate(
+        name="model",
+        code="E653",
+        shows="the class can be made on the first and the last rank, and its loader can be run",
+        remedy="see its error: the model's class asks the base for something that it does otherwise",
+        rests_on="config",
+        rung=P5,
+    ),
+    Gate(
+        name="shards",
+        code="E654",
+        shows="the base's layers take each kind of shard that the model names",
+        remedy="plan the graft anew with `vllm-graft plan`: the layer's own loader has to come from the donor too",
+        rests_on="model",
+        rung=P5,
+    ),
+    Gate(
+        name="tensors",
+        code="E655",
+        shows="every tensor of the checkpoint lands, whole and in its own shape",
+        remedy="see whether config.json and the weights are of the same release of the model; else the name map of the class is wrong",
+        rests_on="model",
+        rung=P5,
+    ),
+    Gate(
+        name="parameters",
+        code="E656",
+        shows="every parameter of the model is filled",
+        remedy="see which tensor of the checkpoint is meant for it: it is lacking, or has another name than the class expects",
+        rests_on="model",
+        rung=P5,
+    ),
+    Gate(
+        name="quantisation",
+        code="E657",
+        shows="what the checkpoint has quantised is what the model has quantised",
+        remedy="hold the ignore list of quantization_config against the names of the modules, fused ones under each of their names",
+        rests_on="model",
+        rung=P5,
+    ),
+)
 IMPORTED = Gate(
     name="vllm", code="E651", shows="vLLM itself can be imported", remedy="see its error"
 )
@@ -115,6 +167,7 @@ class Needs:
     parsers: Collection[str] = ()
     speculative: bool = False
     several_nodes: bool = False
+    rungs: Collection[str] = ("P4",)
 
 
 def gates_for(needs: Needs) -> tuple[Gate, ...]:
@@ -125,7 +178,8 @@ def gates_for(needs: Needs) -> tuple[Gate, ...]:
         "speculative": needs.speculative,
         "nodes": needs.several_nodes,
     }
-    return tuple(gate for gate in GATES if asked.get(gate.name, True))
+    wanted = tuple(gate for gate in GATES if asked.get(gate.name, True))
+    return tuple(gate for gate in wanted + WEIGHT_GATES if gate.rung[:2] in needs.rungs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +198,13 @@ class Said:
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
     text: str = ""
     """What was printed, from its end."""
+    unable: str = ""
+    """Why it cannot be tried here, where it cannot: nothing is shown by that."""
 
     @property
     def passed(self) -> bool:
         """Whether it ended and found nothing."""
-        return self.ended and not self.error and not self.faults
+        return self.ended and not self.error and not self.faults and not self.unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +231,8 @@ class Judge:
             return _result(gate, control, real)
         if not real.begun:
             return _result(gate, control, real, why=self.died or "it was not reached")
+        if real.unable:
+            return _result(gate, control, real, why=real.unable)
         if real.error or not real.ended:
             fault = self._broken(gate, f"that {gate.shows}", real, harmless=control)
             return _result(gate, control, real, faults=(fault,))
@@ -187,6 +245,8 @@ class Judge:
 
     def _why(self, said: Said) -> str:
         """Say how the control ended."""
+        if said.unable:
+            return said.unable
         if said.error:
             return f"what the base knows does not pass: {said.error}"
         if said.faults:
@@ -258,7 +318,7 @@ def _result(
     outcome: GateOutcome = "failed" if faults else "not runnable here" if why else "passed"
     return GateResult(
         gate=gate.name,
-        rung=P4,
+        rung=gate.rung,
         shows=gate.shows,
         outcome=outcome,
         milliseconds=round(1000 * (control.seconds + real.seconds)),

@@ -44,8 +44,10 @@ def _seconds(gate: GateResult) -> str:
 
 
 def _text(rehearsal: Rehearsal, ink: Ink) -> Iterator[str]:
-    yield from _wrapped(f"P4: {_HEADLINES[rehearsal.outcome]}", ink)
+    yield from _wrapped(f"{rehearsal.until}: {_HEADLINES[rehearsal.outcome]}", ink)
     yield from _wrapped(_subject(rehearsal), ink, indent="  ")
+    if rehearsal.since != "P4":
+        yield f"  Rungs below {rehearsal.since} were not climbed."
     if not rehearsal.grafted:
         yield from _wrapped(
             "The install says nothing of a graft: whether an edit is missing in it cannot be told, only what comes of that.",
@@ -84,7 +86,9 @@ def _wrapped(text: str, ink: Ink, indent: str = "") -> list[str]:
 
 
 def _markdown(rehearsal: Rehearsal) -> Iterator[str]:
-    yield f"### P4: {_HEADLINES[rehearsal.outcome]}\n\n{_subject(rehearsal)}\n"
+    yield f"### {rehearsal.until}: {_HEADLINES[rehearsal.outcome]}\n\n{_subject(rehearsal)}\n"
+    if rehearsal.since != "P4":
+        yield f"Rungs below {rehearsal.since} were not climbed.\n"
     yield "| gate | outcome | time | shows |\n| --- | --- | --- | --- |"
     for gate in rehearsal.gates:
         yield f"| {gate.gate} | {gate.outcome} | {_seconds(gate)} | {gate.shows} |"

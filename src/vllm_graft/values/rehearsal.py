@@ -56,6 +56,8 @@ class Rehearsal:
     """Whether the install says of itself what was grafted; else nobody knows which files were changed."""
     control: str
     """The architecture that the base knows, on which each gate is run first."""
+    since: str
+    """The first rung that was climbed; those below it are not shown."""
     until: str
     vllm: str
     """Version of the vLLM that was asked; empty where it could not be imported."""

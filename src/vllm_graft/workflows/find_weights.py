@@ -3,7 +3,7 @@
 """Find out which machines have a model's weights, and what the others lack."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from vllm_graft.errors import GraftError
 from vllm_graft.fleet.weights.asking import (
@@ -32,7 +32,7 @@ from vllm_graft.fleet.weights.deciding import (
     unreadable,
 )
 from vllm_graft.fleet.weights.layout import folder_of, shown, stored
-from vllm_graft.fleet.weights.safetensors import SUFFIX, judge
+from vllm_graft.fleet.weights.safetensors import SUFFIX, Shard, judge
 from vllm_graft.run.machines import Machine
 from vllm_graft.values.weights import ModelName, Weights
 
@@ -84,14 +84,16 @@ def find_whole(
     said: list[tuple[str, str]] = []
     for machine, found in candidates:
         try:
-            weights, problems = _whole(machine, found, name)
+            held = hold_against_itself(machine, found, name)
         except GraftError as error:
             said.append((machine.name, error.what))
             continue
-        if not problems:
-            return Whole(machine=machine, found=found, weights=weights, passed_over=tuple(said))
+        if not held.problems:
+            return Whole(
+                machine=machine, found=found, weights=held.weights, passed_over=tuple(said)
+            )
         if found.is_there:
-            said.append((machine.name, "; ".join(problems)))
+            said.append((machine.name, "; ".join(held.problems)))
     absent = [
         (machine.name, f"nothing of it in {found.root}")
         for machine, found in candidates
@@ -101,15 +103,32 @@ def find_whole(
     raise nobody_has_it(name, (*said, *absent, *unasked))
 
 
-def _whole(machine: Machine, found: Found, name: ModelName) -> tuple[Weights, tuple[str, ...]]:
-    """Give what a machine has, and what speaks against that being the whole model."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a machine has of a model, and what speaks against that being all of it."""
+
+    weights: Weights
+    problems: tuple[str, ...]
+    shards: Mapping[str, Shard] = field(default_factory=dict[str, Shard])
+    """Path in the model's folder → what the file says of itself."""
+    indexes: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Path in the model's folder → content, of the lists of shards."""
+
+
+def hold_against_itself(machine: Machine, found: Found, name: ModelName) -> Held:
+    """Give what a machine has, held against what the files say themselves.
+
+    Raises:
+        NodeError: E501 to E503, E507, E558.
+    """
     commit, reference = ("", "") if name.is_folder else commit_of(found, name)
     weights = Weights(name=name, commit=commit, reference=reference, files=())
     if not found.is_there:
-        return weights, ("nothing of it",)
+        return Held(weights=weights, problems=("nothing of it",))
     if not name.is_folder and not commit:
         has = ", ".join([*found.references, *found.snapshots]) or "nothing of it"
-        return weights, (f"no revision {name.revision or 'main'} in {found.root}, but {has}",)
+        why = f"no revision {name.revision or 'main'} in {found.root}, but {has}"
+        return Held(weights=weights, problems=(why,))
     folder = f"snapshots/{commit}" if commit else "."
     described = parse_files(machine.run(ask_folder(found.root, folder)))
     files = files_of(described, commit)
@@ -117,17 +136,16 @@ def _whole(machine: Machine, found: Found, name: ModelName) -> tuple[Weights, tu
     headers = parse_headers(machine.run(ask_headers(found.root, shards)))
     within = f"snapshots/{commit}/" if commit else ""
     place = folder_of(found.root, commit)
-    judged = judge(
-        {file.path: file.size for file in files},
-        {path.removeprefix(within): shard for path, shard in headers.items()},
-        {path: machine.run(ask_content(place, path)).stdout for path in indexes(files)},
-    )
+    told = {path.removeprefix(within): shard for path, shard in headers.items()}
+    lists = {path: machine.run(ask_content(place, path)).stdout for path in indexes(files)}
+    judged = judge({file.path: file.size for file in files}, told, lists)
     notes = tuple(
         f"{path} was changed on {machine.name} after it was downloaded; it is sent as it is there"
         for path in changed(files, described, commit)
     )
     weights = replace(weights, files=files, notes=(*judged.notes, *notes))
-    return weights, (*unreadable(described, commit), *judged.problems)
+    problems = (*unreadable(described, commit), *judged.problems)
+    return Held(weights=weights, problems=problems, shards=told, indexes=lists)
 
 
 def compare(machine: Machine, found: Found, weights: Weights) -> Holding:

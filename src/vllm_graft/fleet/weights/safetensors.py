@@ -85,6 +85,31 @@ def judge(
     return Judged(problems=tuple(problems), notes=tuple(notes))
 
 
+def tensors_served(
+    shards: Mapping[str, Shard], indexes: Mapping[str, bytes]
+) -> Mapping[str, tuple[tuple[int, ...], str]]:
+    """Give the tensors that an engine would load, name → shape and type.
+
+    They are those of the files in the model's folder itself; where there is an index, of those that it names.
+
+    Source: vllm 0.14.1 to 0.31.0, model_executor/model_loader/weight_utils.py, ``filter_duplicate_safetensors_files``: whole
+    files are left out, and of a file that stays every tensor is loaded.
+    """
+    told = _weight_map(indexes.get(f"model{SUFFIX}{_INDEX}", b""))
+    found: dict[str, tuple[tuple[int, ...], str]] = {}
+    for path, shard in sorted(shards.items()):
+        if "/" in path or (told is not None and path not in set(told.values())):
+            continue
+        if _read(shard) is None:
+            continue
+        listed = cast("dict[str, dict[str, object]]", json.loads(shard.header or b"{}"))
+        for name, each in listed.items():
+            if name != "__metadata__":
+                shape = tuple(int(one) for one in cast("list[int]", each["shape"]))
+                found[name] = (shape, str(each["dtype"]))
+    return found
+
+
 def _read(shard: Shard) -> tuple[frozenset[str], int] | None:
     """Give the names of the tensors, and where the last one ends."""
     try:
