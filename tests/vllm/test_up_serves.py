@@ -121,7 +121,6 @@ def story(tmp_path: Path) -> Generator[Story]:
         yield Story(made=made, folder=tmp_path)
 
 
-@pytest.mark.full
 def test_two_nodes_serve_the_donors_tokens_from_a_grafted_image(story: Story) -> None:
     donor = parity.serve(environments.tree(DONOR), [MODEL])[MODEL]
     receipt = story.graft("up", "--time-limit", "10")
