@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from machines import Kind, Machine, Machines, machines
 from shipping import MB, Dock, Hearing, Made, base_and_top, content, garbage, of, once_loading, put
+from vllm_graft.run.engine import engine_of, give_back_name
+from vllm_graft.run.machines import machine_at
+from vllm_graft.values.node import Node
 
-pytestmark = [pytest.mark.engine, pytest.mark.full]
+pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +52,7 @@ def second_run_completes(dock: Dock, three: Machines, name: str, *nodes: str) ->
     assert len({content(three[each], name) for each in ("spark1", *nodes)}) == 1
 
 
+@pytest.mark.full
 def test_a_node_that_refuses_connections_or_shows_another_key_keeps_no_other_from_its_image(
     tmp_path: Path,
 ) -> None:
@@ -143,6 +148,7 @@ def test_a_disk_that_becomes_full_in_the_middle_is_told(dock: Dock, three: Machi
     second_run_completes(dock, three, name, "spark3", "spark2")
 
 
+@pytest.mark.full
 def test_one_behind_another_that_refuses_gets_its_image_all_the_same(
     dock: Dock, three: Machines
 ) -> None:
@@ -161,6 +167,7 @@ def test_one_behind_another_that_refuses_gets_its_image_all_the_same(
     )
 
 
+@pytest.mark.full
 def test_the_image_that_had_the_name_has_it_again_where_the_new_one_does_not_arrive(
     dock: Dock, three: Machines
 ) -> None:
@@ -175,6 +182,23 @@ def test_the_image_that_had_the_name_has_it_again_where_the_new_one_does_not_arr
     assert three["spark2"].docker.run(*ask) == before
 
 
+def test_a_name_is_given_back_as_soon_as_the_engine_is_up_again(
+    dock: Dock, three: Machines
+) -> None:
+    """As `ship --force` and `build --force` do where the new image did not arrive."""
+    machine, tag = three["spark2"], "vllm-node:1"
+    kept = put(machine, base_and_top().image(1), "vllm-node:1-before-20261201t0400z")
+    with machine_at(Node(name="spark2"), dock.variables) as reached:
+        engine = engine_of(reached)
+        machine.stop_engine()
+        starting = threading.Timer(1, machine.start_engine)
+        starting.start()
+        give_back_name(engine, kept, tag, dock.variables)
+        starting.join()
+    names = ("image", "ls", "--format", "{{.Repository}}:{{.Tag}}")
+    assert machine.docker.run(*names).split() == [tag]
+
+
 PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -183,11 +207,12 @@ sys.exit(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "wait",
     [
         2.5,
-        *(pytest.param(wait, marks=pytest.mark.full) for wait in (0.3, 0.7, 1.2, 1.8, 3.5, 5.0)),
+        *(0.3, 0.7, 1.2, 1.8, 3.5, 5.0),
     ],
 )
 def test_ctrl_c_leaves_nothing_behind(dock: Dock, three: Machines, wait: float) -> None:
@@ -210,6 +235,7 @@ def test_ctrl_c_leaves_nothing_behind(dock: Dock, three: Machines, wait: float) 
     second_run_completes(dock, three, name, "spark2", "spark3")
 
 
+@pytest.mark.full
 def test_what_an_earlier_load_left_in_part_does_no_harm(dock: Dock, three: Machines) -> None:
     made = large()
     name = put(three["spark1"], made.image(), "vllm-node:1")

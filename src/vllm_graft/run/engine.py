@@ -8,6 +8,7 @@ import tarfile
 import uuid
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from http.client import HTTPException
 
 from vllm_graft.errors import NodeError, SourceError
@@ -39,6 +40,7 @@ from vllm_graft.image.engine import (
     untold,
 )
 from vllm_graft.image.entries import LayerEntry
+from vllm_graft.run.clock import Stopwatch, wait
 from vllm_graft.run.compression import PIECE, Readable
 from vllm_graft.run.connection import connected
 from vllm_graft.run.engine_socket import EngineSocket, engine_socket
@@ -52,6 +54,9 @@ from vllm_graft.values.node import Node
 
 _NOT_FOUND = 127
 """What a shell gives where the program does not exist."""
+
+_STARTING, _BETWEEN = timedelta(seconds=45), timedelta(seconds=0.5)
+"""How long an engine that does not answer is waited for, and how often it is asked."""
 
 _SOME = 1 << 29
 """Bytes of a working directory that are read for the names in it: one may hold the weights of a model."""
@@ -163,6 +168,29 @@ def give_name(engine: Engine, reference: str, name: str, variables: Mapping[str,
 def take_name(engine: Engine, name: str, variables: Mapping[str, str]) -> None:
     """Take a name away, if it is there."""
     run_command(forget_name(engine, name), variables=variables)
+
+
+def give_back_name(engine: Engine, kept: str, name: str, variables: Mapping[str, str]) -> None:
+    """Give an image, which is kept under another name, the one back that it had; whatever has that name loses it.
+
+    An engine that does not answer may be on its way up again, which is why this has to be done: it is waited for.
+
+    Raises:
+        SourceError: E331 to E334.
+        NodeError: E501 to E503, E507.
+    """
+    begun = Stopwatch()
+    while True:
+        try:
+            give_name(engine, kept, name, variables)
+        except SourceError as error:
+            # What an engine says that goes down in the middle of an answer, is not in words of its own: E334.
+            if error.code not in ("E331", "E334") or begun.passed > _STARTING:
+                raise
+        else:
+            break
+        wait(_BETWEEN)
+    take_name(engine, kept, variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from vllm_graft.errors import BuildError, RequestError, VerificationError
+from vllm_graft.errors import BuildError, GraftError, RequestError, VerificationError
 from vllm_graft.image.archive import Tag, archive_bytes, archive_pieces, image_documents
 from vllm_graft.image.configuration import canonical_digest, encode_configuration
 from vllm_graft.image.dockerfile import dockerfile_documents
@@ -19,6 +19,7 @@ from vllm_graft.run.engine import (
     container_files,
     engine_at,
     find_image,
+    give_back_name,
     give_name,
     load_image,
     take_name,
@@ -185,10 +186,14 @@ def _put_in_engine_by_force(
     try:
         take_name(engine, str(tag), variables)
         receipt = _put_in_engine(built, tag, engine, variables)
-    except BaseException:
+    except BaseException as error:
         with held_interrupts():
-            give_name(engine, kept, str(tag), variables)
-            take_name(engine, kept, variables)
+            try:
+                give_back_name(engine, kept, str(tag), variables)
+            except GraftError:
+                if isinstance(error, GraftError):
+                    again = f"{engine.name} tag {kept} {tag}"
+                    error.remedy += f"; the image that was {tag} is there as {kept}: {again}"
         raise
     return replace(receipt, replaced=kept)
 

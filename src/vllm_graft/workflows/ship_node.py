@@ -26,7 +26,14 @@ from vllm_graft.image.configuration import canonical_digest
 from vllm_graft.image.engine import Engine, load_archive
 from vllm_graft.image.holdings import held_layers, is_same
 from vllm_graft.run.clock import stamp
-from vllm_graft.run.engine import engine_of, find_image, give_name, take_name, try_image
+from vllm_graft.run.engine import (
+    engine_of,
+    find_image,
+    give_back_name,
+    give_name,
+    take_name,
+    try_image,
+)
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.stored_layers import images_of, stored_below
 from vllm_graft.values.image import ImageFacts
@@ -163,10 +170,13 @@ def keep_other(state: NodeState, tag: Tag, *, force: bool) -> str:
 
 
 def give_back(state: NodeState, tag: Tag, kept: str) -> None:
-    """Undo :func:`keep_other`, whatever has the name now."""
-    variables = state.machine.variables
-    give_name(state.engine, kept, str(tag), variables)
-    take_name(state.engine, kept, variables)
+    """Undo :func:`keep_other`, whatever has the name now.
+
+    Raises:
+        NodeError: E501 to E503, E507.
+        SourceError: E331 to E334.
+    """
+    give_back_name(state.engine, kept, str(tag), state.machine.variables)
 
 
 def is_there(state: NodeState, wanted: ImageFacts) -> bool:
