@@ -14,7 +14,7 @@ from imaging import Image, Item, layer
 from machines import Machine, Machines, shell_items
 from vllm_graft.run.console import Console
 from vllm_graft.values.environment import Environment
-from vllm_graft.values.node import Node
+from vllm_graft.values.node import parse_machine
 from vllm_graft.values.ship import ShippedNode, ShipReceipt
 from vllm_graft.workflows.ship import ShipRequest, run_ship
 
@@ -108,7 +108,8 @@ class Dock:
         return Environment(variables=self.variables, home=str(self.folder), python=sys.executable)
 
     def ship(self, image: str, *names: str, **more: Any) -> ShipReceipt:
-        request = ShipRequest(image=image, nodes=tuple(Node(name=each) for each in names), **more)
+        nodes = tuple(parse_machine(each, each) for each in names)
+        request = ShipRequest(image=image, nodes=nodes, **more)
         return run_ship(request, environment=self.environment, console=Console(stream=self.stream))
 
 

@@ -1,9 +1,10 @@
 # podman, where there is no Docker: the same words, its own store, no daemon.
+import gzip
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,13 @@ from imaging import Image, Item, folder, python, vllm
 from opening import Opener, opener_at
 from plans import MODEL, MODEL_TEXT
 from vllm_graft.errors import BuildError, SourceError
+from vllm_graft.fleet.relay import chained, parse_took
+from vllm_graft.image.archive import archive_bytes, image_documents, parse_tag
+from vllm_graft.run.machines import machine_at
+from vllm_graft.run.process import run_fed
+from vllm_graft.values.digest import Digest
+from vllm_graft.values.image import ImageFacts
+from vllm_graft.workflows.ship_node import look_at, verify
 
 pytestmark = pytest.mark.engine
 
@@ -157,3 +165,32 @@ def test_a_base_that_podman_has_not_is_told_and_nothing_is_named(
         bench.build(bench.plan(source), "localhost/grafted:1")
     assert caught.value.code == "E421"
     assert podman.run("image", "ls", "--quiet") == ""
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bytes], ids=["compressed", "as it is"])
+def test_a_stream_is_taken_in_by_podman_compressed_or_not(
+    podman: Podman, packed: Callable[[bytes], bytes]
+) -> None:
+    """Of an archive in both forms podman itself takes none that is compressed."""
+    for name in ("cat", "gzip", "id", "sed", "sh", "sort", "stat", "tr", "uname"):
+        (podman.folder / "bin" / name).symlink_to(str(shutil.which(name)))
+    image = Image.of(python(), vllm())
+    name, content = parse_tag("localhost/vllm-node:1"), image.layers[0]
+    facts = ImageFacts(
+        reference=str(name),
+        architecture="amd64",
+        system="linux",
+        variant="",
+        settings={"Cmd": ["/bin/sh"]},
+        layers=(Digest.of(content),),
+    )
+    archive = archive_bytes(image_documents(facts, content, name))
+    with machine_at(None, podman.variables) as machine:
+        state = look_at(machine, facts)
+        assert (state.engine.name, state.unpacks, state.named) == ("podman", True, False)
+        assert state.space is not None
+        take = chained([state.link(name)])
+        answer = run_fed(take, [packed(archive)], variables=podman.variables)
+        (took,) = parse_took(answer, [state.link(name)])
+        assert took.answer.passed, took.answer.stderr
+        verify(state, facts)

@@ -120,6 +120,22 @@ def test_an_image_of_this_machines_engine_is_sent(dock: Dock, four: Machines) ->
     assert len({content(four[each], name) for each in ("spark1", "spark2", "spark4")}) == 1
 
 
+def test_this_machine_is_a_node_too_and_hands_on(dock: Dock, four: Machines) -> None:
+    """Its engine is the fourth's, which is also sent to by its own name: one machine, two names."""
+    name = with_parts(four, base_and_top())
+    dock.engine = four["spark4"].docker.host
+    receipt = dock.ship(f"{name}@spark1", "localhost", "spark2", "spark4")
+    assert [(each.node, each.outcome) for each in receipt.nodes] == [
+        ("this machine", "sent"),
+        ("spark2", "sent"),
+        ("spark4", "already there"),
+    ]
+    assert of(receipt, "spark4").sent == 0
+    assert "the same machine as this machine" in of(receipt, "spark4").notes
+    assert all(each.verified for each in receipt.nodes)
+    assert len({content(four[each], name) for each in ("spark1", "spark2", "spark4")}) == 1
+
+
 def test_a_sender_without_python_is_read_from_here(dock: Dock, four: Machines) -> None:
     name = with_parts(four, base_and_top())
     python = four["spark1"].inside("readlink", "-f", "/usr/bin/python3").strip()

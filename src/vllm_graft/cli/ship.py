@@ -50,7 +50,7 @@ def add_ship(verb: argparse.ArgumentParser) -> None:
         metavar="NODE",
         nargs="+",
         default=[],
-        help="machines that are to have it, as behind ssh",
+        help="machines that are to have it, as behind ssh; localhost is this one",
     )
     image.required = nodes.required = (
         False  # with weights the first word is a node, and may be the only one
@@ -134,14 +134,14 @@ def ship(words: argparse.Namespace, setting: Setting) -> Result:
 
 
 def _image(words: argparse.Namespace, names: tuple[str, ...], setting: Setting) -> ShipReceipt:
-    from vllm_graft.values.node import parse_node
+    from vllm_graft.values.node import parse_machine
     from vllm_graft.workflows.ship import ShipRequest, run_ship
 
     return run_ship(
         ShipRequest(
             image=words.image,
-            nodes=tuple(parse_node(each, each) for each in names),
-            source=parse_node(words.source, words.source) if words.source else None,
+            nodes=tuple(parse_machine(each, each) for each in names),
+            source=parse_machine(words.source, words.source) if words.source else None,
             addresses=_addresses(words.addresses),
             force=words.force,
             dry_run=words.dry_run,

@@ -56,6 +56,8 @@ class EngineFacts:
     containerd: str = ""
     """Address of the containerd that it uses, where its version says so."""
     rootless: bool = False
+    id: str = ""
+    """What it calls its machine and itself; empty where it has no name for itself. A copy of its disk may have the same."""
     kernel: str = ""
     """Release of the kernel that its containers run on: another than the machine's own where it runs elsewhere, as with Docker Desktop
     or a context of another machine."""

@@ -49,8 +49,7 @@ class Route:
     @property
     def rate(self) -> int:
         """Give the bytes a second of the slowest link; 0: not known, or not to be compressed for."""
-        # podman 4.3 takes no compressed archive in both forms.
-        if any(node.engine.name == "podman" for node in self.nodes):
+        if not all(node.unpacks for node in self.nodes):
             return 0
         return min((hop.rate for hop in self.hops if hop.rate), default=0)
 
@@ -152,6 +151,7 @@ def _send(
         total=0 if chain.rate else payload.size,
     )
     paths = [route.path(number, payload.sender) for number in range(len(links))]
+    names = [state.name for state in route.nodes]
     try:
         if payload.kept is not None:
             streamed = stream_archive(archive_pieces(payload.kept), chain, progress.at)
@@ -161,8 +161,8 @@ def _send(
             streamed = stream_command(produce, payload.sender, chain, progress.at)
     except NodeError as error:
         return {
-            link.name: Sent(path=path, error=error, told=False)
-            for link, path in zip(links, paths, strict=True)
+            name: Sent(path=path, error=error, told=False)
+            for name, path in zip(names, paths, strict=True)
         }
     return _read(source, route, links, paths, streamed)
 
@@ -179,7 +179,7 @@ def _read(
     found: dict[str, Sent] = {}
     for number, (state, path) in enumerate(zip(route.nodes, paths, strict=True)):
         error: NodeError | None
-        if (said := took.get(state.name)) is not None:
+        if (said := took.get(state.link_name)) is not None:
             error = not_taken(said, state.engine, tag)
             if error is not None and error.code in ("E530", "E535") and not answer.passed:
                 error = not_given(answer.status, beside(answer), source.machine.name, tag)
@@ -191,6 +191,6 @@ def _read(
             sent=streamed.sent,
             took=streamed.took,
             error=error,
-            told=state.name in took,
+            told=state.link_name in took,
         )
     return found

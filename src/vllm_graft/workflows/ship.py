@@ -15,7 +15,7 @@ from vllm_graft.run.cache import Cache
 from vllm_graft.run.console import Console
 from vllm_graft.run.engine import give_name
 from vllm_graft.run.interrupts import held_interrupts
-from vllm_graft.run.machines import Machine, machine_at, machines_at, on_each
+from vllm_graft.run.machines import Machine, machine_at, machines_at, name_of, on_each
 from vllm_graft.run.stream import rate_to
 from vllm_graft.run.threads import workers
 from vllm_graft.values.amount import size
@@ -34,6 +34,7 @@ from vllm_graft.workflows.ship_node import (
     keep_other,
     look_at,
     refuse_where_it_does_not_fit,
+    same_engine,
     verify,
 )
 from vllm_graft.workflows.ship_source import Payload, ShipSource, open_ship_source
@@ -49,7 +50,8 @@ class ShipRequest:
 
     image: str
     """A name, with the machine that has it behind it where that is not this one: ``vllm:1@spark1``."""
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node | None, ...]
+    """None is this machine."""
     source: Node | None = None
     """That machine; None: as ``image`` says, or this one."""
     addresses: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -89,6 +91,7 @@ def run_ship(request: ShipRequest, *, environment: Environment, console: Console
                     shipping.send_some()
             finally:
                 shipping.give_back_names()
+            shipping.settle_doubles()
     return ShipReceipt(
         image=str(tag),
         source=machine.name,
@@ -96,7 +99,7 @@ def run_ship(request: ShipRequest, *, environment: Environment, console: Console
         config=canonical_digest(source.facts),
         layers=len(source.facts.layers),
         size=source.size,
-        nodes=tuple(shipping.done[each.name] for each in names),
+        nodes=tuple(shipping.done[name_of(each)] for each in names),
         dry_run=request.dry_run,
         commands=tuple(shipping.commands),
     )
@@ -130,6 +133,10 @@ class _Shipping:
     kept: dict[str, str] = field(default_factory=dict[str, str])
     """Node → the name under which the image is that had this one's name before."""
     done: dict[str, ShippedNode] = field(default_factory=dict[str, ShippedNode])
+    doubles: dict[str, tuple[str, NodeState]] = field(
+        default_factory=dict[str, tuple[str, NodeState]]
+    )
+    """Another name of a machine → the one that it has here, and what was told under that other name."""
     commands: list[str] = field(default_factory=list[str])
 
     @property
@@ -162,6 +169,8 @@ class _Shipping:
             elif answer.value is not None:
                 rate = measuring.result().get(answer.name)
                 self.states[answer.name] = replace(answer.value, rate=rate)
+        for name, first in same_engine(self.states).items():
+            self.doubles[name] = (first, self.states.pop(name))
 
     def measure(self, machines: Sequence[Machine]) -> Mapping[str, int]:
         """Measure the links from this machine, where more than a little is going to be sent from it, if anything."""
@@ -263,10 +272,14 @@ class _Shipping:
 
     def attempt(self, name: str, do: Callable[[NodeState], None]) -> bool:
         """Do something about a node; what goes wrong is its result. Tells whether nothing did."""
+        return self.attempt_on(self.states[name], do)
+
+    def attempt_on(self, state: NodeState, do: Callable[[NodeState], None]) -> bool:
+        """Do it also where the node is another name of one."""
         try:
-            do(self.states[name])
+            do(state)
         except GraftError as error:
-            self.fail(name, error)
+            self.fail(state.name, error)
             return False
         return True
 
@@ -319,6 +332,17 @@ class _Shipping:
                         if found is not None:
                             self.done[name] = replace(found, notes=(*found.notes, note))
 
+    def settle_doubles(self) -> None:
+        """Say of each further name of a machine what was done on it; also under that name it is asked back."""
+        for name, (first, state) in self.doubles.items():
+            found = self.done[first]
+            if found.verified and not self.attempt_on(state, lambda it: verify(it, self.wanted)):
+                continue
+            if found.outcome in ("sent", "named"):
+                found = replace(found, outcome="already there", layers=(), sent=0, path="", took=0)
+            note = f"the same machine as {first}"
+            self.done[name] = replace(found, node=name, notes=(*found.notes, note))
+
     def tell_what_would_be(self, payload: Payload, names: Sequence[str]) -> None:
         """Say what would be sent on which path; that is found as if it were sent."""
         routes = find_routes(payload, [self.states[name] for name in names], self.request.addresses)
@@ -329,5 +353,6 @@ class _Shipping:
                 path = route.path(number, payload.sender)
                 would = Sent(path=path, sent=payload.size)
                 self.settle(state.name, "would be sent", payload=payload, sent=would)
-                load = " ".join(state.link(self.tag).take.argv)
+                take = state.link(self.tag).take
+                load = " ".join(take.inner or take.argv)
                 self.commands.append(f"{load} (on {state.name}, from {path})")

@@ -1,6 +1,7 @@
 # A node before and after: what its engine has, whether the image may go there, and whether it has arrived.
 """One node of those that an image is shipped to."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,8 +11,10 @@ from vllm_graft.fleet.probes.engine import (
     CONTAINERD_ROOT,
     engine_probe,
     image_folder,
+    is_elsewhere,
     space_probe,
 )
+from vllm_graft.fleet.probes.system import KERNEL
 from vllm_graft.fleet.relay import Link
 from vllm_graft.fleet.ship import (
     Held,
@@ -37,6 +40,7 @@ from vllm_graft.run.engine import (
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.stored_layers import images_of, stored_below
 from vllm_graft.values.image import ImageFacts
+from vllm_graft.values.node import LOCALHOST
 from vllm_graft.values.node_facts import EngineFacts, SpaceFacts
 from vllm_graft.values.probe import NotKnown
 
@@ -58,6 +62,10 @@ class NodeState:
     taken: bool
     """Whether another image has its name."""
     notes: tuple[str, ...] = ()
+    unpacks: bool = True
+    """Whether it takes a compressed stream."""
+    identity: tuple[str, ...] = ()
+    """The same where two names lead to one engine; empty: not known."""
     rate: int | None = None
     """Bytes a second of the link from this machine; None: it was not measured."""
 
@@ -69,7 +77,16 @@ class NodeState:
     def link(self, tag: Tag) -> Link:
         """Give it as a part of a chain."""
         own = load_archive(replace(self.engine, over=None), str(tag))
-        return Link(name=self.name, take=own)
+        # podman 4.3 takes no compressed archive in both forms.
+        if self.engine.name == "podman" and self.unpacks:
+            script = f"gzip -dcf | {shlex.join(own.argv)}"
+            own = replace(own, argv=("/bin/sh", "-c", script), inner=own.argv)
+        return Link(name=self.link_name, take=own)
+
+    @property
+    def link_name(self) -> str:
+        """Give its name in a chain: one word."""
+        return str(self.machine.node or LOCALHOST)
 
 
 def look_at(machine: Machine, wanted: ImageFacts) -> NodeState:
@@ -80,7 +97,7 @@ def look_at(machine: Machine, wanted: ImageFacts) -> NodeState:
         SourceError: E331 to E334, its engine does not answer as it should.
     """
     variables = machine.variables
-    told = parse_look(machine.run(look(wanted.reference)))
+    told = _told(machine, wanted.reference)
     engine = _engine(told, machine)
     facts = told.facts(engine) or _facts(engine, machine)
     refuse_architecture(wanted, engine, facts)
@@ -101,12 +118,31 @@ def look_at(machine: Machine, wanted: ImageFacts) -> NodeState:
         engine=engine,
         facts=facts,
         space=told.space(facts),
+        unpacks=engine.name != "podman" or told.unpacks,
+        identity=told.identity(facts),
         held=held,
         named=is_named,
         elsewhere=next((each.reference for each in there if is_same(each, wanted)), ""),
         # One without layers is what is left where containerd's store has not all of an image.
         taken=named is not None and not is_named and bool(named.layers),
     )
+
+
+def same_engine(states: Mapping[str, NodeState]) -> Mapping[str, str]:
+    """Give the names that lead to an engine which another name before leads to: name → that other one."""
+    firsts: dict[tuple[str, ...], str] = {}
+    doubles: dict[str, str] = {}
+    for name, state in states.items():
+        first = firsts.setdefault(state.identity, name) if state.identity else name
+        if first != name:
+            doubles[name] = first
+    return doubles
+
+
+def _told(machine: Machine, tag: str) -> Looked:
+    told = parse_look(machine.run(look(tag)))
+    # sudo forgets DOCKER_HOST: here it would be another engine than the one that the user means.
+    return Looked(parts={}) if machine.node is None and told.before else told
 
 
 def _engine(told: Looked, machine: Machine) -> Engine:
@@ -138,9 +174,17 @@ def refuse_where_it_does_not_fit(state: NodeState, lacking: int) -> None:
     Raises:
         NodeError: E532.
     """
+    # What is here may be Docker Desktop, or the engine of another machine: its disk is not seen from here.
+    if state.machine.node is None and _is_elsewhere(state):
+        return
     space = state.space or _space(state)
     if space is not None:
         refuse_small_disk(lacking, space, state.engine)
+
+
+def _is_elsewhere(state: NodeState) -> bool:
+    kernel = KERNEL.answer(state.machine.run(KERNEL.command))
+    return isinstance(kernel, NotKnown) or is_elsewhere(state.facts, kernel)
 
 
 def _space(state: NodeState) -> SpaceFacts | None:

@@ -49,6 +49,7 @@ def _docker(told: _Told, engine: Engine) -> EngineFacts:
         ),
         containerd=str(cast("_Told", told.get("Containerd") or {}).get("Address", "")),
         kernel=str(told.get("KernelVersion", "")),
+        id=f"{told.get('Name')} {told['ID']}" if told.get("ID") else "",
         rootless="name=rootless" in cast("Sequence[str]", told.get("SecurityOptions") or ()),
     )
 
