@@ -11,6 +11,15 @@ from typing import Any
 MEASURED = 1 << 26
 """Elements of a parameter whose regions may be measured one by one, where they are no boxes."""
 
+PLACED = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("copy_", "clone", "_to_copy", "cat", "stack", "index", "index_select", "index_put_"),
+        *("empty_like", "zeros_like", "fill_", "flip", "roll", "permute_copy", "as_strided_copy"),
+    )
+)
+"""Operations that leave numbers as they are."""
+
 Region = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Offset, sizes and strides in a storage."""
 
@@ -44,6 +53,10 @@ class Ledger:
     """Tensor → the first element that was read of it, and the one after the last."""
     spread: dict[str, str] = field(default_factory=dict)
     """Tensor → how it was repeated to fill a larger place."""
+    computed: set[str] = field(default_factory=set)
+    """Tensors whose numbers were changed on the way, and not only placed otherwise."""
+    changed: set[int] = field(default_factory=set)
+    """Storages that hold such numbers."""
     scalar: frozenset[str] = frozenset()
     """Tensors whose only number was taken out, and may be filled in next."""
 
@@ -87,6 +100,18 @@ class Ledger:
             for source in sources:
                 self.landed.setdefault(source, set()).add(name)
 
+    def is_changed(self, used: list[Any]) -> bool:
+        """Tell whether one of these holds other numbers than the checkpoint."""
+        return any(storage(each) in self.changed for each in used)
+
+    def note_made(self, made: list[Any], sources: frozenset[str], *, changed: bool) -> None:
+        """Note what was made of tensors of the checkpoint."""
+        for each in made if sources else ():
+            self.kept.append(each)
+            self.made_of[storage(each)] = sources
+            if changed:
+                self.changed.add(storage(each))
+
     def note_spread(self, place: Any, given: Any, sources: frozenset[str]) -> None:
         """Note that something was repeated to fill a larger place; one number may be."""
         if given.numel() not in {1, place.numel()}:
@@ -127,14 +152,15 @@ def watched(ledger: Ledger, func: Any, args: Any, kwargs: dict[str, Any]) -> Any
         ledger.note_read(each)
     if not rest and targets:
         sources, ledger.scalar = ledger.scalar, frozenset()
+    changed = ledger.is_changed(rest) or func._schema.name not in PLACED
     for each in targets:
         ledger.note_write(each, sources)
+    if targets and changed:
+        ledger.computed |= sources
     if func._schema.name == "aten::copy_":
         ledger.note_spread(args[0], args[1], sources)
-    if sources and not targets:
-        for each in tensors([made]):
-            ledger.kept.append(each)
-            ledger.made_of[storage(each)] = sources
+    if not targets:
+        ledger.note_made(tensors([made]), sources, changed=changed)
     return made
 
 

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ IN_MEMORY = 2 << 30
 """Bytes of a checkpoint up to which a class that cannot be made on the device meta is made in memory."""
 MOST_ERRORS = 8
 NOT_ON_META = re.compile(r"meta (?:tensor|device|backend)|'Meta'|device type meta", re.IGNORECASE)
-NEEDS_GPU = re.compile(r"CUDA|NVIDIA|Triton|\bGPU|\bHIP\b|ROCm|compute capability", re.IGNORECASE)
+NEEDS_GPU = re.compile(r"(?i)CUDA|NVIDIA|Triton|\bGPU|\bHIP\b|ROCm|compute capability|\bCPU\b")
+"""Also "not supported in cpu": a machine without a GPU is configured as a CPU, which takes fewer kinds of quantisation."""
 Tensors = dict[str, list[Any]]
 """Name → [shape, type]."""
 
@@ -146,7 +147,9 @@ def construct(config: Any, model_config: Any, size: int) -> Any:
         return made("cpu")
 
 
-def load(model: Any, config: Any, listed: Tensors, seconds: float) -> dict[str, Any]:
+def load(
+    model: Any, config: Any, model_config: Any, listed: Tensors, seconds: float
+) -> dict[str, Any]:
     """Give the model's loader all tensors, and tell what came of it."""
     import torch
     from vllm.config import set_current_vllm_config
@@ -195,7 +198,7 @@ def load(model: Any, config: Any, listed: Tensors, seconds: float) -> dict[str, 
         "landed": sorted(ledger.landed),
         "read": ledger.read,
         "spread": ledger.spread,
-        "lost": lost(listed, ledger, words, bad),
+        "lost": lost(listed, ledger, words, bad, not_needed(config, model_config)),
         **unfilled(model, ledger, {each["parameter"] for each in errors}),
         "kinds": kinds(listed, ledger, dict(model.named_parameters())),
     }
@@ -246,6 +249,8 @@ def kinds(
     """Tell the tensors whose type is quantised and whose parameter's is not, or the other way round."""
     found = []
     for tensor, places in ledger.landed.items():
+        if tensor in ledger.computed:
+            continue  # taken apart or put together on the way: its type is not meant to stay
         dtype = listed[tensor][1]
         for place in sorted(places & set(named)):
             kind = str(named[place].dtype).removeprefix("torch.")
@@ -263,38 +268,66 @@ def is_narrow(dtype: str) -> bool:
 def own_words() -> Iterator[dict[str, Any]]:
     """Hear what vLLM's own loader leaves out on purpose: the prefixes that a class lists, and names that its map gives up.
 
-    Source: vllm 0.14.1 to 0.31.0, model_executor/models/utils.py: ``AutoWeightsLoader._can_skip``, ``WeightsMapper._map_name``.
+    Source: vllm 0.14.1 to 0.31.0, model_executor/models/utils.py: ``AutoWeightsLoader._can_skip``, ``_can_ignore_unexpected``,
+    ``WeightsMapper._map_name``.
     """
     from vllm.model_executor.models import utils
 
     words: dict[str, Any] = {"skipped": set(), "mapped": {}}
-    skip, map_name = utils.AutoWeightsLoader._can_skip, utils.WeightsMapper._map_name
+    loader, map_name = utils.AutoWeightsLoader, utils.WeightsMapper._map_name
+    before = {name: getattr(loader, name) for name in ("_can_skip", "_can_ignore_unexpected")}
 
-    def can_skip(self: Any, name: str) -> bool:
-        found = skip(self, name)
-        if found:
-            words["skipped"].add(name)
-        return found
+    def heard(ask: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
+        def can(self: Any, name: str) -> bool:
+            found = ask(self, name)
+            if found:
+                words["skipped"].add(name)
+            return found
+
+        return can
 
     def mapped(self: Any, key: str) -> Any:
         found = map_name(self, key)
         words["mapped"][key] = found
         return found
 
-    utils.AutoWeightsLoader._can_skip, utils.WeightsMapper._map_name = can_skip, mapped
+    for name, ask in before.items():
+        setattr(loader, name, heard(ask))
+    utils.WeightsMapper._map_name = mapped
     try:
         yield words
     finally:
-        utils.AutoWeightsLoader._can_skip, utils.WeightsMapper._map_name = skip, map_name
+        for name, ask in before.items():
+            setattr(loader, name, ask)
+        utils.WeightsMapper._map_name = map_name
 
 
-NOT_NEEDED = re.compile(r"rotary_emb\.(inv_freq|cos_cached|sin_cached)$|\.[kvq]_scale$|\.kv_scale$")
+NOT_NEEDED = r"rotary_emb\.(inv_freq|cos_cached|sin_cached)$|\.[kvq]_scale$|\.kv_scale$"
 """Tables that older checkpoints hold and every vLLM computes; scales of a KV cache of 8 bits, if one is used.
 Source: vllm 0.14.1, models/utils.py, ``ROTARY_EMBEDS_UNUSED_WEIGHTS``."""
+HEAD = r"(^|\.)lm_head\."
+EXTRA_BIAS = r"\.bias$"
+
+
+def not_needed(config: Any, model_config: Any) -> re.Pattern[str]:
+    """Give which tensors a model may hold and no engine wants: the head where it is the embedding, biases that GPTQ adds.
+
+    Source: vllm 0.14.1, models/qwen2_moe.py and others: "Skip loading extra bias for GPTQ models".
+    """
+    patterns = [NOT_NEEDED]
+    if getattr(model_config.hf_text_config, "tie_word_embeddings", False):
+        patterns.append(HEAD)
+    if "gptq" in str(config.model_config.quantization):
+        patterns.append(EXTRA_BIAS)
+    return re.compile("|".join(patterns))
 
 
 def lost(
-    listed: Tensors, ledger: Ledger, words: dict[str, Any], bad: set[str]
+    listed: Tensors,
+    ledger: Ledger,
+    words: dict[str, Any],
+    bad: set[str],
+    unwanted: re.Pattern[str],
 ) -> dict[str, list[str]]:
     """Give the tensors that landed nowhere: without a word, or by the class's own word."""
     found: dict[str, list[str]] = {"silently": [], "by its own word": []}
@@ -311,7 +344,7 @@ def lost(
         dotted = f".{name}."
         said = (
             name is None
-            or NOT_NEEDED.search(tensor) is not None
+            or unwanted.search(tensor) is not None
             or any(f".{each.rstrip('.')}." in dotted for each in skipped)
         )
         found["by its own word" if said else "silently"].append(tensor)

@@ -72,7 +72,7 @@ def model(asked: Asked, *, control: bool) -> dict[str, Any]:
             for part, model_config in parts:
                 with as_rank(config, rank):
                     made = construct(config, model_config, bytes_of(listed))
-                    told = load(made, config, listed, asked.request["seconds"])
+                    told = load(made, config, model_config, listed, asked.request["seconds"])
                 facts[f"{part} class"] = f"{type(made).__module__}.{type(made).__qualname__}"
                 facts[f"{part} device"] = str(next(made.parameters()).device)
                 facts[f"{part} parameters"] = told["parameters"]
