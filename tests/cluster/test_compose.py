@@ -247,11 +247,24 @@ def test_machines_that_are_routed_to_each_other_use_their_default_routes() -> No
     assert [each.address for each in choose_seats(nodes)] == ["10.128.0.2", "10.128.0.3"]
 
 
-def test_two_names_of_one_machine_share_no_network() -> None:
+def test_two_names_of_one_machine_are_told_as_that() -> None:
     same = interface("eth0", "10.0.0.1/24")
-    with pytest.raises(NodeError, match=r"a: eth0 10\.0\.0\.1/24") as caught:
-        choose_seats([network("a", same, default="eth0"), network("b", same, default="eth0")])
+    other = network("c", interface("eth0", "10.0.0.3/24"), default="eth0")
+    twins = (network("a", same, default="eth0"), network("b", same, default="eth0"))
+    with pytest.raises(NodeError, match=r"a and b are names of one machine") as caught:
+        choose_seats([twins[0], other, twins[1]])
     assert caught.value.code == "E572"
+    assert "a: eth0 10.0.0.1/24" in caught.value.what
+
+
+def test_machines_without_a_common_network_are_no_one_machine() -> None:
+    bridge = interface("docker0", "172.17.0.1/16")
+    nodes = [
+        network("a", bridge, interface("eth0", "10.0.0.1/24")),
+        network("b", bridge, interface("eth0", "10.0.1.1/24")),
+    ]
+    with pytest.raises(NodeError, match="the nodes share no network"):
+        choose_seats(nodes)
 
 
 def test_one_node_needs_no_network() -> None:

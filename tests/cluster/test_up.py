@@ -119,6 +119,10 @@ def test_two_nodes_serve_and_down_leaves_nothing(cluster: Cluster) -> None:
     assert receipt["outcome"] == "serving"
     assert receipt["completion"]["tokens"] == 8
     assert receipt["completion"]["model"] == "tiny-model"
+    # By default the head alone can ask: whoever started it elsewhere is told so, and how to.
+    assert not receipt["reached"]
+    (note,) = receipt["notes"]
+    assert "spark1 alone; from here: ssh -N -L 8000:127.0.0.1:8000 spark1" in note
     assert len(cluster.left()) == 2
     first, second = cluster.made.made
     # Each is told its own address and the interface that has it, in one network.

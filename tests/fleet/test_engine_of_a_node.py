@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,12 @@ from imaging import SITE, Image, Item, python, vllm
 from nodes import SHELLS, Nodes, nodes
 from opening import Opener, opener_at
 from vllm_graft.errors import BuildError, NodeError, SourceError
+from vllm_graft.fleet.engine import unusable_there
+from vllm_graft.image.engine import Engine
 from vllm_graft.run.engine import engine_at
 from vllm_graft.run.engine_socket import engine_socket
 from vllm_graft.values.build import BuildReceipt
+from vllm_graft.values.command import Completed
 from vllm_graft.values.node import Node
 
 pytestmark = pytest.mark.engine
@@ -224,6 +228,21 @@ def test_a_node_whose_engine_is_down_is_told(tmp_path: Path) -> None:
             opener_at(tmp_path).open("docker:x@node-bash", variables=variables)
     assert caught.value.code == "E506"
     assert "docker on node-bash does not answer" in caught.value.what
+
+
+def test_an_engine_that_hangs_is_not_told_to_be_started() -> None:
+    engine = Engine(program="docker", node="spark1")
+    answer = Completed(
+        command=engine.command("ps", why="ask"),
+        status=124,
+        stdout=b"",
+        stderr=b"it did not end within 120 seconds, and was ended\n",
+        took=timedelta(seconds=120),
+    )
+    error = unusable_there(answer, engine)
+    assert error.code == "E506"
+    assert "restart" in error.remedy
+    assert "systemctl start" not in error.remedy
 
 
 def test_a_node_without_an_engine_is_told(tmp_path: Path) -> None:

@@ -267,6 +267,17 @@ def test_a_node_that_is_not_reached_is_told_with_what_to_do(
     assert said in caught.value.what + caught.value.remedy
 
 
+def test_a_port_behind_a_name_is_told_as_what_ssh_does_not_take(there: Nodes) -> None:
+    with (
+        pytest.raises(NodeError) as caught,
+        connected(Node(name="no-such-host.invalid:2222"), there.variables),
+    ):
+        pass
+    assert caught.value.code == "E501"
+    assert "give no-such-host.invalid a Host of its own" in caught.value.remedy
+    assert "Port 2222" in caught.value.remedy
+
+
 def test_without_ssh_it_is_said(there: Nodes, tmp_path: Path) -> None:
     variables: Mapping[str, str] = {**there.variables, "PATH": str(tmp_path)}
     with pytest.raises(NodeError) as caught, connected(node(there, "bash"), variables):

@@ -90,6 +90,11 @@ def test_everything_may_be_absent() -> None:
         ("[nodes]\nworkers = [\n  'a',\n  'b c',\n]\n", "line 2: nodes.workers[1]: not a name"),
         ("[nodes]\nhead = 'a'\nworkers = ['a']\n", "line 1: nodes: a is named twice"),
         ("[nodes]\nworkers = ['localhost']\n", "line 1: nodes: localhost is named twice"),
+        ("[image]\ntag = 'Upper:1'\n", "line 2: image.tag: wanted NAME or NAME:TAG, the name in"),
+        ("[image]\ntag = '-x'\n", "line 2: image.tag: wanted NAME or NAME:TAG"),
+        ("[serve]\nname = 'My Model'\n", "line 2: serve.name: wanted up to 63 of a-z"),
+        ("[serve]\nhost = '--root-path'\n", "line 2: serve.host: wanted an address or name"),
+        ("[serve]\nhost = 'a b'\n", "line 2: serve.host: wanted an address or name of the head"),
         ("x = '''\n[serve]\nport=1\n'''\n[serve]\nprot = 1\n", "line 6: serve: unknown key 'prot'"),
     ],
 )

@@ -439,6 +439,7 @@ def test_ctrl_c_ends_what_runs_on_every_machine_and_the_next_run_goes_on(
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=60)
     assert child.returncode == 130, told
+    assert b"what has arrived is kept" in told
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and any(
         fleet.made[each].processes() for each in fleet.made.names

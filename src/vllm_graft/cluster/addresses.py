@@ -58,11 +58,24 @@ def choose_seats(nodes: Sequence[NodeNetwork]) -> tuple[Seat, ...]:
     seats = [seat for seat in routed if seat is not None]
     if len({seat.address for seat in seats}) == len(nodes):
         return tuple(seats)
+    if twins := _twins(nodes):
+        raise NodeError(
+            f"{' and '.join(twins)} are names of one machine, which has all its addresses under each:{''.join(_listed(nodes))}",
+            remedy="name each machine once, the head first",
+            code="E572",
+        )
     raise NodeError(
         f"the nodes share no network:{''.join(_listed(nodes))}",
-        remedy="give each an address in one network (IPv4), and see that they reach one another; two names of one machine"
-        " are no two nodes",
+        remedy="give each an address in one network (IPv4), and see that they reach one another",
         code="E572",
+    )
+
+
+def _twins(nodes: Sequence[NodeNetwork]) -> tuple[str, ...]:
+    """Give the nodes that answer with the very addresses of another one."""
+    own = [frozenset(seat.address for _, seat in _by_network(node)) for node in nodes]
+    return tuple(
+        node.node for node, each in zip(nodes, own, strict=True) if each and own.count(each) > 1
     )
 
 

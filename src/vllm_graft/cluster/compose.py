@@ -13,7 +13,7 @@ from vllm_graft.cluster.model_place import HUB_PLACE, ModelPlace, WantedModel, s
 from vllm_graft.cluster.sizes import plan_tensor_parallel
 from vllm_graft.errors import NodeError, RequestError
 from vllm_graft.image.provenance import PYTHONPATH_LABEL
-from vllm_graft.values.deployment import Deployment, Member
+from vllm_graft.values.deployment import DEPLOYMENT_NAME, Deployment, Member
 from vllm_graft.values.image import ImageFacts
 from vllm_graft.values.node_facts import Listener
 from vllm_graft.values.settings import ServeSettings
@@ -22,7 +22,6 @@ MASTER_PORT = 29501
 """From here on a free one is looked for. Source of the number: vLLM 0.12 to 0.31, config/parallel.py (``master_port``)."""
 
 _TRIED = 100
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}", re.ASCII)
 _OWN_WORDS = (
     "--nnodes",
     "-n",
@@ -89,7 +88,7 @@ def deployment_name(serve: ServeSettings, model: str) -> str:
         RequestError: E222, an engine takes no such name.
     """
     name = serve.name or re.sub(r"[^a-z0-9_.]+", "-", model.rpartition("/")[2].lower()).strip("-._")
-    if _NAME.fullmatch(name) is None:
+    if DEPLOYMENT_NAME.fullmatch(name) is None:
         raise RequestError(
             f"not a name of a deployment: {name!r}",
             remedy="say [serve] name: up to 63 of a-z, 0-9, '_', '.', '-', a letter or digit first",

@@ -6,6 +6,9 @@ from vllm_graft.errors import NodeError
 from vllm_graft.image.engine import Engine
 from vllm_graft.values.command import Command, Completed
 
+_TIMED_OUT = 124
+"""As for Completed."""
+
 
 def ask_whether_usable(engine: Engine) -> Command:
     """Ask for containers: an engine that answers may be used by this user."""
@@ -27,9 +30,13 @@ def unusable_there(answer: Completed, engine: Engine) -> NodeError:
             " without a password (NOPASSWD)",
             code="E505",
         )
+    hangs = answer.status == _TIMED_OUT
+    remedy = f"see what it is busy with (ssh {engine.node} sudo journalctl -n 50 -u docker), and restart it there if it hangs"
     return NodeError(
         f"{engine.said} does not answer: {said or f'it ended with status {answer.status}'}",
-        remedy=f"start it there (ssh {engine.node} sudo systemctl start docker)",
+        remedy=remedy
+        if hangs
+        else f"start it there (ssh {engine.node} sudo systemctl start docker)",
         code="E506",
     )
 

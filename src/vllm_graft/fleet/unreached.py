@@ -58,9 +58,17 @@ def _not_connected(answer: Completed) -> NodeError:
         )
     return NodeError(
         f"{who} cannot be reached: {said or f'ssh ended with status {answer.status}'}",
-        remedy=f"see that `ssh {node} true` works; names, ports and jump hosts are those of ~/.ssh/config",
+        remedy=f"see that `ssh {node} true` works; names, ports and jump hosts are those of ~/.ssh/config"
+        + _no_port(node) * ("resolve hostname" in low),
         code="E501",
     )
+
+
+def _no_port(node: str) -> str:
+    name, colon, port = node.rpartition(":")
+    if not colon or not port.isdecimal() or ":" in name:
+        return ""
+    return f" (ssh takes no port behind a colon: give {name} a Host of its own there, with `Port {port}`)"
 
 
 def _runs_nothing(answer: Completed) -> NodeError:

@@ -1,7 +1,6 @@
 # An archive that an engine loads which has the base already: the new layer, and of the base's layers only the names.
 """A grafted image as an archive without its base."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,14 +17,7 @@ from vllm_graft.image.inside_archive import (
 )
 from vllm_graft.image.oci import Descriptor
 from vllm_graft.values.digest import Digest
-from vllm_graft.values.image import ImageFacts
-
-_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
-_NAME = re.compile(
-    rf"(?P<repository>(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?",
-    re.ASCII,
-)
-"""Source: distribution/reference 0.6, ``regexp.go``: optional host, parts of the path, tag."""
+from vllm_graft.values.image import IMAGE_NAME, ImageFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +46,7 @@ def parse_tag(text: str) -> Tag:
     Raises:
         RequestError: E216, it names no image.
     """
-    found = _NAME.fullmatch(text)
+    found = IMAGE_NAME.fullmatch(text)
     if found is None:
         raise RequestError(
             f"not a name for an image: {text!r}" if text else "the new image has no name",

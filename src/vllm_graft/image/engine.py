@@ -193,9 +193,8 @@ def load_refusal(answer: Completed, engine: Engine, tag: str) -> BuildError | No
     if any(
         words in said.lower() for words in ("no such file", "not found", "unpacking", "payload")
     ):
-        remedy = (
-            f"The base is not in {engine.said}: load or pull it there first, then run this again."
-        )
+        how = f" (vllm-graft ship BASE {engine.node})" if engine.node else ""
+        remedy = f"The base is not in {engine.said}: load or pull it there first{how}, then run this again."
     return BuildError(
         f"{engine.said} did not take {tag}: {last or f'it ended with status {answer.status}'}",
         remedy=remedy,

@@ -27,7 +27,8 @@ def render_up(receipt: UpReceipt, form: Form) -> str:
         return _json(asdict(receipt) | {"schema": UP_SCHEMA})
     deployment = receipt.deployment
     headline = _HEADLINES[receipt.outcome].format(
-        name=deployment.model.name, address=receipt.address
+        name=deployment.model.name,
+        address=receipt.address + f" on {deployment.head.node}" * (not receipt.reached),
     )
     rows = [
         *((each.name, f"{each.told} ({each.seconds} s)") for each in receipt.stages),

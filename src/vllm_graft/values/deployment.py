@@ -1,11 +1,14 @@
 """A deployment: one model, served from one image by one to N nodes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 UP_SCHEMA = "vllm-graft/up/1"
 DOWN_SCHEMA = "vllm-graft/down/1"
+DEPLOYMENT_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}", re.ASCII)
+"""What a deployment may be called: a part of its containers' names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,18 @@
 """An image: what it says of itself, and what lies where in its file system."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from vllm_graft.values.digest import Digest
+
+_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+IMAGE_NAME = re.compile(
+    rf"(?P<repository>(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?",
+    re.ASCII,
+)
+"""Source: distribution/reference 0.6, ``regexp.go``: optional host, parts of the path, tag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

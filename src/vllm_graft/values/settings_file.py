@@ -2,6 +2,7 @@
 # which on the file has it: so ever more of the file is read until it does, and nothing but the parser has to know TOML.
 """Read graft.toml."""
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -12,6 +13,8 @@ from typing import TypeVar, cast, get_type_hints
 from cattrs import Converter
 
 from vllm_graft.errors import RequestError
+from vllm_graft.values.deployment import DEPLOYMENT_NAME
+from vllm_graft.values.image import IMAGE_NAME
 from vllm_graft.values.node import Node, named_twice, parse_machine
 from vllm_graft.values.settings import InstallSettings, Settings
 from vllm_graft.values.source import (
@@ -27,6 +30,7 @@ from vllm_graft.values.strict import (
     exactly,
     kind_of,
     problems_of,
+    shown,
     strict_converter,
     told_together,
     unknown_key,
@@ -43,6 +47,19 @@ _ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 """Key of [serve] → the arguments of ``vllm serve`` that say the same. Source: vLLM 0.17.1, engine/arg_utils.py and
 entrypoints/openai/cli_args.py; ``_`` is taken for ``-`` (utils/argparse_utils.py)."""
 
+_FORMS: Mapping[tuple[str, str], tuple[re.Pattern[str], str]] = {
+    ("image", "tag"): (IMAGE_NAME, "NAME or NAME:TAG, the name in lower case"),
+    ("serve", "name"): (
+        DEPLOYMENT_NAME,
+        "up to 63 of a-z, 0-9, '_', '.', '-', a letter or digit first",
+    ),
+    ("serve", "host"): (
+        re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*", re.ASCII),
+        "an address or name of the head",
+    ),
+}
+"""Section and key → the form of its value, and that in words; an empty one counts as absent."""
+
 _T = TypeVar("_T")
 
 
@@ -53,7 +70,7 @@ def decode_settings(content: bytes, *, where: str) -> Settings:
         RequestError: E221 it is no TOML; E222 keys or values are not those of settings, each named with line and path.
     """
     table = _parse(content, where)
-    problems = [*_no_sections(table), *_said_elsewhere(table)]
+    problems = [*_no_sections(table), *_said_elsewhere(table), *_misshapen(table)]
     known = {name: table[name] for name in _SECTIONS if isinstance(table.get(name), dict)}
     try:
         settings = _converter().structure(known, Settings)
@@ -103,6 +120,14 @@ def _said_elsewhere(table: Mapping[str, object]) -> Iterator[Problem]:
         for key, words in _ELSEWHERE.items():
             if name in words:
                 yield Problem(f".serve.args[{number}]", f"{word!r} is said by serve.{key}")
+
+
+def _misshapen(table: Mapping[str, object]) -> Iterator[Problem]:
+    for (section, key), (form, wanted) in _FORMS.items():
+        found = table.get(section)
+        value = cast("dict[str, object]", found).get(key) if isinstance(found, dict) else None
+        if isinstance(value, str) and value and form.fullmatch(value) is None:
+            yield Problem(f".{section}.{key}", f"wanted {wanted}, found {shown(value)}")
 
 
 @cache

@@ -48,7 +48,8 @@ def run_down(request: DownRequest, *, environment: Environment, console: Console
     with fleet_engines(nodes, environment.variables, without_lost=True) as fleet:
         if request.dry_run:
             return _dry(name, fleet)
-        console.tell(f"taking down {name or 'every deployment'} on {', '.join(fleet.engines)}")
+        if fleet.engines:
+            console.tell(f"taking down {name or 'every deployment'} on {', '.join(fleet.engines)}")
         with held_interrupts():
             gone = take_away(fleet, name)
         cleared = all_values((*gone, *_as_cleared(fleet)), "be cleared")

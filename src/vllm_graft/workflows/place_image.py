@@ -208,8 +208,8 @@ def _put_in_engine(
     if there is not None:
         raise BuildError(
             f"{tag} is an image already{f' on {engine.node}' if engine.node else ''}, with other content",
-            remedy="give another name with -t; with --force this one takes the name, and the old image stays"
-            " reachable under a dated one",
+            remedy="give another name (-t; of `up` it is [image] tag); with --force this one takes the name, and the old"
+            " image stays reachable under a dated one",
             code="E422",
         )
     below = len(built.facts.layers) - (built.layer is not None)

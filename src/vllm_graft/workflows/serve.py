@@ -118,14 +118,16 @@ def _receipt(
 ) -> UpReceipt:
     host, is_reached_here = _address(deployment, fleet)
     shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{deployment.port}"
     return UpReceipt(
         outcome=outcome,
         deployment=deployment,
         digest=str(deployment_digest(deployment)),
-        address=f"http://{shown}:{deployment.port}",
+        address=address,
         reached=is_reached_here,
         seconds=seconds,
         completion=completion,
+        notes=() if is_reached_here else (_not_from_here(address, host, deployment),),
     )
 
 
@@ -140,6 +142,21 @@ def _address(deployment: Deployment, fleet: FleetEngines) -> tuple[str, bool]:
             return host, False
         host = head.address
     return host, is_reached(Endpoint(host=host, port=deployment.port), MODELS_PATH)
+
+
+def _not_from_here(address: str, host: str, deployment: Deployment) -> str:
+    """Say how a model is asked that answers where this machine does not come."""
+    head, port = deployment.head.node, deployment.port
+    inside = reached_host(deployment.host)
+    shown = f"[{inside}]" if ":" in inside else inside
+    where = (
+        f"it answers on {head} alone"
+        if host == inside
+        else f"{address} is not reached from here, and {head} itself had the answer"
+    )
+    return (
+        f"{where}; from here: ssh -N -L {port}:{shown}:{port} {head}, then http://127.0.0.1:{port}"
+    )
 
 
 def _dry(

@@ -173,7 +173,15 @@ class _Shipment:
         def send(hop: Hop, machine: Machine, receiver: Machine) -> WeightsOnNode:
             return sender.send(hop, machine, holdings[receiver.name])
 
-        sent = fan_out(holders, [each.machine for each in waiting], self._find(holdings), send)
+        receivers = [each.machine for each in waiting]
+        try:
+            sent = fan_out(holders, receivers, self._find(holdings), send)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(
+                "what has arrived is kept, where vLLM does not look for it (.vllm-graft in the model's folder); the same"
+                " command goes on from there"
+            )
+            raise
         failed = [
             _failed(each.name, each.error, self._place(each.name))
             for each in sent

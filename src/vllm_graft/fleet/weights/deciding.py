@@ -242,11 +242,11 @@ def nobody_has_it(name: ModelName, said: Sequence[tuple[str, str]]) -> NodeError
     """Say that no machine has the weights whole, and what each has; ``said``: (machine, why it is not taken)."""
     told = "".join(f"\n  {machine}: {why}" for machine, why in said)
     if name.is_folder:
-        remedy = "put the model there on one of them, and run this again"
+        remedy = "put the model there on one of them, or name the machine that has it with --from NODE; then run this again"
     else:
         revision = f" --revision {name.revision}" if name.revision else ""
         remedy = (
-            f"on one of them: hf download {name.text}{revision} (it goes on where it ended), then run this again; nothing is fetched"
-            " from the network by this program. If the cache is elsewhere: --hub DIR"
+            f"name the machine that has it with --from NODE; or on one of them: hf download {name.text}{revision} (it goes on where"
+            " it ended), then run this again; nothing is fetched from the network by this program. If the cache is elsewhere: --hub DIR"
         )
     return NodeError(f"no machine has {name.said} whole:{told}", remedy=remedy, code="E555")
