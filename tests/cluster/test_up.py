@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from imaging import docker_files, files, layer
-from machines import Kind, Machine, Machines, machines
+from imaging import Image, docker_files, files, layer
+from machines import Kind, Machine, Machines, machines, shell_items
 from serving import stub_image
 
 pytestmark = pytest.mark.engine
@@ -268,6 +268,33 @@ def test_another_image_of_the_name_is_left_alone_unless_asked_for(cluster: Clust
     assert receipt["outcome"] == "serving"
 
 
+def test_a_container_of_somebody_else_that_has_the_name_is_told_as_that(cluster: Cluster) -> None:
+    name = "vllm-graft-tiny-model-1"
+    cluster.made["spark2"].docker.run("create", "--name", name, IMAGE, "x")
+    status, _, err = cluster.graft("up")
+    assert status == 5
+    assert f"error[E573]: docker on spark2 has a container {name} already, which is of no" in err
+    assert cluster.left() == []
+    assert name in cluster.made["spark2"].docker.run("ps", "--all")
+
+
+def test_an_image_for_another_architecture_is_refused_before_anything_is_made(
+    cluster: Cluster,
+) -> None:
+    name = "vllm-graft-test-arm:1"
+    other = Image(layers=[layer(shell_items())], settings={}, architecture="arm64")
+    other.name = name
+    for machine in cluster.made.made:
+        machine.docker.run("load", stdin=layer(files(".", docker_files(other))))
+    text = (cluster.folder / "graft.toml").read_text()
+    (cluster.folder / "graft.toml").write_text(text.replace(IMAGE, name))
+    status, _, err = cluster.graft("up")
+    assert status == 5
+    assert "[E531]" in err
+    assert f"{name} is for linux/arm64, and docker on spark2 runs containers for amd64" in err
+    assert "starting" not in err
+
+
 def test_an_image_that_nobody_has_is_told(cluster: Cluster) -> None:
     text = (cluster.folder / "graft.toml").read_text()
     (cluster.folder / "graft.toml").write_text(text.replace(IMAGE, "no-such-image:1"))
@@ -362,6 +389,7 @@ def test_down_clears_the_others_where_one_node_is_lost(cluster: Cluster) -> None
     status, _, err = cluster.graft("down")
     assert status == 5, err
     assert "spark2" in err
+    assert "note: spark1 is cleared: vllm-graft-tiny-model-0" in err
     assert len(cluster.left()) == 1
     cluster.made["spark2"].plug()
     status, out, err = cluster.graft("down")

@@ -162,14 +162,20 @@ def is_name_taken(answer: Completed) -> bool:
     return b"already in use" in answer.stderr and b"name" in answer.stderr
 
 
-def unmade(answer: Completed, engine: Engine, name: str) -> NodeError:
-    """Say why a container was not made."""
+def unmade(answer: Completed, engine: Engine, name: str, *, is_ours: bool) -> NodeError:
+    """Say why a container was not made; ``is_ours``: what has its name, if something has, is of a deployment."""
     said = answer.last_lines(3) or f"it ended with status {answer.status}"
     if is_name_taken(answer):
+        if is_ours:
+            return NodeError(
+                f"{engine.said} has a container {name} already, which came to be while this run looked elsewhere",
+                remedy="another run of `up` may be at work: wait for its end, then run this again",
+                code="E574",
+            )
         return NodeError(
-            f"{engine.said} has a container {name} already, which came to be while this run looked elsewhere",
-            remedy="another run of `up` may be at work: wait for its end, then run this again",
-            code="E574",
+            f"{engine.said} has a container {name} already, which is of no deployment of vllm-graft",
+            remedy=f"remove or rename it there ({engine.name} rename {name} OTHER), or say another [serve] name",
+            code="E573",
         )
     return NodeError(
         f"{engine.said} did not make the container {name}: {said}",

@@ -81,7 +81,7 @@ def refuse_architecture(image: ImageFacts, engine: Engine, facts: EngineFacts) -
     if facts.architecture != image.architecture:
         raise NodeError(
             f"{image.reference} is for {image.platform}, and {engine.said} runs containers for {facts.architecture}",
-            remedy="nothing was sent there; build the image on a base for that platform, or leave this node out",
+            remedy="nothing was sent or started there; build the image on a base for that platform, or leave this node out",
             code="E531",
         )
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from vllm_graft.cluster.compose import deployment_name
 from vllm_graft.cluster.containers import FoundContainer, remove_containers, stop_containers
-from vllm_graft.errors import RequestError
+from vllm_graft.errors import NodeError, RequestError
 from vllm_graft.image.engine import Engine
 from vllm_graft.run.console import Console
 from vllm_graft.run.interrupts import held_interrupts
 from vllm_graft.run.machines import THIS_MACHINE
-from vllm_graft.values.answered import Answered, all_values
+from vllm_graft.values.answered import Answered, all_values, answers
 from vllm_graft.values.deployment import DownReceipt, TakenDown
 from vllm_graft.values.environment import Environment
 from vllm_graft.values.settings import Settings
@@ -52,7 +52,13 @@ def run_down(request: DownRequest, *, environment: Environment, console: Console
             console.tell(f"taking down {name or 'every deployment'} on {', '.join(fleet.engines)}")
         with held_interrupts():
             gone = take_away(fleet, name)
-        cleared = all_values((*gone, *_as_cleared(fleet)), "be cleared")
+        try:
+            cleared = all_values((*gone, *_as_cleared(fleet)), "be cleared")
+        except NodeError as error:
+            for node, containers in answers(gone):
+                names = ", ".join(each.name for each in containers)
+                error.add_note(f"{node} is cleared: {names or 'nothing was there'}")
+            raise
     return DownReceipt(
         deployment=name,
         dry_run=False,

@@ -6,7 +6,15 @@ import contextlib
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from vllm_graft.cluster.containers import FoundContainer, start_container, unmade, unstarted
+from vllm_graft.cluster.containers import (
+    FoundContainer,
+    look_at,
+    parse_containers,
+    says_nothing_of_it,
+    start_container,
+    unmade,
+    unstarted,
+)
 from vllm_graft.cluster.last_words import logs_by_name
 from vllm_graft.cluster.launch import container_name, create_member
 from vllm_graft.errors import GraftError
@@ -35,7 +43,11 @@ def launch_members(deployment: Deployment, fleet: FleetEngines, run: str, master
         command = create_member(engine, deployment, member, run=run, master_port=master_port)
         answer = run_command(command, variables=fleet.variables)
         if not answer.passed:
-            raise unmade(answer, engine, container_name(deployment.name, member.rank))
+            name = container_name(deployment.name, member.rank)
+            there = run_command(look_at(engine, (name,)), variables=fleet.variables)
+            # What is gone again was another run's.
+            is_ours = says_nothing_of_it(there) or bool(parse_containers(there))
+            raise unmade(answer, engine, name, is_ours=is_ours)
 
     def start(node: str, engine: Engine) -> None:
         name = container_name(deployment.name, members[node].rank)

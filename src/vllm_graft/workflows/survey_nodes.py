@@ -10,10 +10,14 @@ from vllm_graft.cluster.compose import NodeSurvey
 from vllm_graft.cluster.model_place import WantedModel, ask_model, parse_model
 from vllm_graft.errors import NodeError
 from vllm_graft.fleet.probes import gpus, network
+from vllm_graft.fleet.probes.engine import engine_probe
+from vllm_graft.fleet.ship import refuse_architecture
 from vllm_graft.image.configuration import canonical_digest
+from vllm_graft.image.engine import Engine
 from vllm_graft.run.engine import find_image
 from vllm_graft.run.machines import Machine, on_each
 from vllm_graft.values.answered import all_values
+from vllm_graft.values.image import ImageFacts
 from vllm_graft.values.probe import NotKnown, Probe
 from vllm_graft.workflows.fleet_engines import FleetEngines
 from vllm_graft.workflows.take_down import containers_on
@@ -33,6 +37,8 @@ def survey_nodes(
     def survey(machine: Machine) -> NodeSurvey:
         engine = fleet.engines[machine.name]
         found = find_image(engine, image, fleet.variables)
+        if found is not None:
+            _refuse_architecture(machine, engine, found)
         answer = machine.run(ask_model(wanted))
         listeners = _asked(machine, network.LISTENERS)
         return NodeSurvey(
@@ -48,6 +54,13 @@ def survey_nodes(
 
     nodes = [fleet.nodes[name] for name in fleet.engines]
     return all_values(on_each(nodes, survey, fleet.variables), "take part")
+
+
+def _refuse_architecture(machine: Machine, engine: Engine, image: ImageFacts) -> None:
+    """Raise NodeError E531 where a machine cannot run the image; what its engine does not say is seen at the start."""
+    facts = _asked(machine, engine_probe(replace(engine, over=None)))
+    if not isinstance(facts, NotKnown):
+        refuse_architecture(image, engine, facts)
 
 
 def survey_images(
