@@ -138,12 +138,13 @@ def test_the_base_does_not_know_the_model(made: Made) -> None:
 def test_the_grafted_image_passes_its_rehearsal(made: Made) -> None:
     serve = ("--tensor-parallel-size", "2", "--nnodes", "2", "--max-model-len", "1024")
     words = ("--reasoning-parser", made.parser, "--port", "1024")
-    done = rehearsals.of_image(made.grafted, serve=(*serve, *words))
+    done = rehearsals.of_image(made.grafted, "--until", "P5", serve=(*serve, *words))
     assert set(done.outcomes().values()) == {"passed"}, done.told
     assert done.status == 0
     assert list(done.outcomes()) == [
         *("files", "flags", "import", "registry", "caches"),
         *("config", "tokenizer", "parsers", "speculative", "nodes"),
+        *("checkpoint", "model", "shards", "tensors", "parameters", "quantisation"),
     ]
     facts = {gate["gate"]: gate["facts"] for gate in done.told["gates"]}
     assert (
@@ -151,6 +152,8 @@ def test_the_grafted_image_passes_its_rehearsal(made: Made) -> None:
     )
     assert facts["speculative"] == {"method": "mtp", "draft": "Qwen3_5MoeMTP"}
     assert facts["nodes"] == {"ray": "2.60.0", "native": "true"}
+    assert facts["tensors"]["given"] == facts["tensors"]["landed"]
+    assert {"parameters, rank 0", "parameters, draft, rank 1"} <= set(facts["parameters"])
     assert done.told["grafted"]
     assert made.docker.containers() == []
 
