@@ -319,3 +319,22 @@ def test_words_that_would_say_nothing_are_refused(
     status, out, err = call(capsys, "build", str(plan), *more)
     assert (status, out) == (2, "")
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("img:1", "spark1", "--address", "spakr1=10.0.0.1"), "names spakr1, which is none of"),
+        (
+            ("--weights", "org/tiny", "--hub", "spakr1=/hub", "spark1"),
+            "names spakr1, which is none",
+        ),
+        (("img:1", "spark1", "--address", "10.0.0.1"), "no address of a node: '10.0.0.1'"),
+    ],
+)
+def test_what_ship_would_pass_over_is_refused(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = call(capsys, "ship", *words)
+    assert (status, out) == (2, "")
+    assert said in err

@@ -271,6 +271,14 @@ def test_one_node_needs_no_network() -> None:
     assert choose_seats([network("a")]) == (Seat(address="127.0.0.1", interface=""),)
 
 
+def test_an_image_that_is_lacking_is_said_with_the_words_that_bring_it() -> None:
+    lacking = [survey("this machine", 1, content=""), survey("b", 2, content="")]
+    with pytest.raises(NodeError) as caught:
+        compose("img:1", TINY, ServeSettings(), lacking)
+    assert caught.value.code == "E571"
+    assert caught.value.remedy.endswith("vllm-graft ship img:1 localhost b")
+
+
 @pytest.mark.parametrize(
     ("wanted", "args", "gpus", "found"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 
 from vllm_graft.cli.setting import Result, Setting
 from vllm_graft.errors import GraftError, RequestError
+from vllm_graft.values.node import LOCALHOST
 from vllm_graft.values.ship import ShipReceipt
 from vllm_graft.values.shipment import Shipment
 from vllm_graft.values.weights import WeightsReceipt
@@ -122,6 +123,7 @@ def ship(words: argparse.Namespace, setting: Setting) -> Result:
             "--hub and --revision say nothing of an image",
             remedy="leave them out, or add --weights MODEL",
         )
+    _refuse_others(words, names)
     shipment = Shipment(image=_image(words, names, setting) if words.image else None)
     if words.weights:
         try:
@@ -131,6 +133,20 @@ def ship(words: argparse.Namespace, setting: Setting) -> Result:
             raise
     setting.err.write(render_shipment_failures(shipment))
     return render_shipment(shipment, setting.form), _status(shipment.codes)
+
+
+def _refuse_others(words: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Refuse what is said of a machine that has no part in this: a name that is written wrong would be passed over."""
+    ats = [place for place, letter in enumerate(words.image) if letter == "@"]
+    part = {*names, words.source, *(words.image[at + 1 :] for at in ats), LOCALHOST}
+    for word, texts in (("--hub", words.hubs), ("--address", words.addresses)):
+        for text in texts:
+            node = text.rpartition("=")[0]
+            if node and node not in part:
+                raise RequestError(
+                    f"{word} {text} names {node}, which is none of the machines that this is about",
+                    remedy="write it as the node is written among the others, or take it out",
+                )
 
 
 def _image(words: argparse.Namespace, names: tuple[str, ...], setting: Setting) -> ShipReceipt:
@@ -192,7 +208,7 @@ def _addresses(texts: Sequence[str]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for text in texts:
         node, _, address = text.rpartition("=")
-        if _ADDRESS.fullmatch(address) is None:
+        if not node or _ADDRESS.fullmatch(address) is None:
             raise RequestError(
                 f"no address of a node: {text!r}",
                 remedy="write --address NODE=192.168.100.11, or --address NODE=relay",

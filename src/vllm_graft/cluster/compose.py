@@ -15,6 +15,7 @@ from vllm_graft.errors import NodeError, RequestError
 from vllm_graft.image.provenance import PYTHONPATH_LABEL
 from vllm_graft.values.deployment import DEPLOYMENT_NAME, Deployment, Member
 from vllm_graft.values.image import ImageFacts
+from vllm_graft.values.node import LOCALHOST, THIS_MACHINE
 from vllm_graft.values.node_facts import Listener
 from vllm_graft.values.settings import ServeSettings
 
@@ -147,7 +148,7 @@ def _one_content(image: str, surveys: Sequence[NodeSurvey]) -> str:
     if absent:
         raise NodeError(
             f"the engine of {', '.join(absent)} has no image {image}",
-            remedy=f"bring it there: vllm-graft ship {image} {' '.join(absent)}",
+            remedy=f"bring it there: vllm-graft ship {image} {' '.join(map(_in_words, absent))}",
             code="E571",
         )
     contents = {each.content for each in surveys}
@@ -159,6 +160,10 @@ def _one_content(image: str, surveys: Sequence[NodeSurvey]) -> str:
             code="E571",
         )
     return surveys[0].content
+
+
+def _in_words(node: str) -> str:
+    return LOCALHOST if node == THIS_MACHINE else node
 
 
 def _variables(surveys: Sequence[NodeSurvey], *, is_cached: bool) -> Mapping[str, str]:

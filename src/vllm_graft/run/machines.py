@@ -13,9 +13,7 @@ from vllm_graft.run.process import run_command
 from vllm_graft.run.threads import at_once
 from vllm_graft.values.answered import Answered
 from vllm_graft.values.command import Command, Completed
-from vllm_graft.values.node import Node
-
-THIS_MACHINE = "this machine"
+from vllm_graft.values.node import THIS_MACHINE, Node
 
 _T = TypeVar("_T")
 

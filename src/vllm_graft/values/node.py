@@ -37,6 +37,8 @@ def parse_node(text: str, where: str) -> Node:
     return Node(name=text)
 
 
+THIS_MACHINE = "this machine"
+"""How it is called in what is told."""
 LOCALHOST = "localhost"
 """How this machine is written among nodes. It is not reached over SSH; `USER@localhost` and an alias are."""
 

@@ -14,7 +14,7 @@ from vllm_graft.fleet.preflight.judge import judge, ordered, verdict_of
 from vllm_graft.fleet.preflight.paths import judge_hops, trials
 from vllm_graft.fleet.preflight.wanted import ALL, Seen, Wanted
 from vllm_graft.run.console import Console
-from vllm_graft.run.machines import THIS_MACHINE, Machine, machines_at, on_each
+from vllm_graft.run.machines import Machine, machines_at, on_each
 from vllm_graft.values.answered import Answered, answers
 from vllm_graft.values.doctor import (
     DoctorReport,
@@ -25,7 +25,7 @@ from vllm_graft.values.doctor import (
     Role,
 )
 from vllm_graft.values.environment import Environment
-from vllm_graft.values.node import Node
+from vllm_graft.values.node import THIS_MACHINE, Node
 from vllm_graft.values.probe import NotKnown
 from vllm_graft.values.settings import ServeSettings, Settings
 from vllm_graft.values.source import DockerSource, Source

@@ -10,10 +10,10 @@ from vllm_graft.errors import NodeError, RequestError
 from vllm_graft.image.engine import Engine
 from vllm_graft.run.console import Console
 from vllm_graft.run.interrupts import held_interrupts
-from vllm_graft.run.machines import THIS_MACHINE
 from vllm_graft.values.answered import Answered, all_values, answers
 from vllm_graft.values.deployment import DownReceipt, TakenDown
 from vllm_graft.values.environment import Environment
+from vllm_graft.values.node import THIS_MACHINE
 from vllm_graft.values.settings import Settings
 from vllm_graft.workflows.fleet_engines import FleetEngines, fleet_engines
 from vllm_graft.workflows.read_settings import nodes_of, read_settings

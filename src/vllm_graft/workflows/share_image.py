@@ -29,7 +29,7 @@ def share_image(
         VerificationError: E604, what a node got is not what was sent.
         SourceError, NodeError, RequestError: as ``ship``.
     """
-    others = tuple(node for node in nodes.values() if node is not None and node != image.node)
+    others = tuple(node for node in nodes.values() if node != image.node)
     if not others:
         return ()
     clock = Stopwatch()
