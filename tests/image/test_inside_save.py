@@ -81,6 +81,7 @@ def run(
         "held": held,
         "names": NAMES,
         "lower": [],
+        "table": {},
         "rate": 0,
         **more,
     }
@@ -129,6 +130,28 @@ def test_only_the_layers_above_come_through(
 def manifest_path(found: Mapping[str, bytes]) -> str:
     (entry,) = json.loads(found["index.json"])["manifests"]
     return f"blobs/sha256/{entry['digest'].removeprefix('sha256:')}"
+
+
+def table_of(pack: str, layers: Sequence[bytes]) -> dict[str, str]:
+    packed = (imaging.PACKERS[pack](each) for each in layers)
+    names = (f"sha256:{sha256(each)}" for each in IMAGE.layers)
+    return dict(zip((f"blobs/sha256/{sha256(each)}" for each in packed), names, strict=True))
+
+
+def test_an_engine_whose_store_said_what_its_files_are_is_read_once(tmp_path: Path) -> None:
+    table = table_of("gzip", IMAGE.layers)
+    done = run(containerd(IMAGE), tmp_path, held=2, table=table)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "count").read_text().count("\n") == 1
+    twice = run(containerd(IMAGE), tmp_path, held=2)
+    assert members(done.stdout) == members(twice.stdout)
+
+
+def test_a_store_that_said_something_else_than_its_engine_is_not_believed(tmp_path: Path) -> None:
+    mixed = [LOW, EMPTY, TOP, EMPTY, MIDDLE]
+    done = run(containerd(IMAGE), tmp_path, held=2, table=table_of("gzip", mixed))
+    assert (done.returncode, b"not the layers" in done.stderr) == (3, True)
+    assert b"manifest.json" not in done.stdout
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
@@ -217,6 +240,7 @@ def test_a_reader_that_leaves_ends_it(tmp_path: Path) -> None:
         "held": 0,
         "names": NAMES,
         "lower": [],
+        "table": {},
         "rate": 0,
     }
     argv = [sys.executable, "-I", "-S", "-c", PROGRAM, json.dumps(request)]

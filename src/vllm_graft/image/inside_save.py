@@ -4,7 +4,7 @@
 #
 # The hard idea: a layer's bytes come before anything says which layer they are. Newer engines and podman name a layer's file
 # by its diff id; then one reading will do. Docker before 25 and containerd's store name it by something else, and say at the
-# end which is which: then that is read first, and what was saved is saved once more.
+# end which is which: then that is read first, and what was saved is saved once more; unless whoever asks has asked the store.
 #
 # What ends early is no archive: the documents without which nobody loads anything come last.
 #
@@ -154,6 +154,8 @@ class Saved:
             Refused: the image is another one, or not all of it is there.
         """
         config, paths, layers = self.documents()
+        if any(self.table.get(path, it) != it for it, path in zip(self.diff_ids, paths)):
+            raise Refused(_OTHER, "the engine's files are not the layers that its store said")
         for diff_id, path in zip(self.diff_ids, paths):
             if diff_id in self.lacking and diff_id not in self.sent and path in self.kept:
                 self.sent.add(diff_id)
@@ -186,7 +188,8 @@ def digest_of(descriptor: object) -> str:
 def filtered(request: Mapping[str, Any]) -> Iterator[bytes]:
     """Give the archive without the layers that somebody has."""
     sent: set[str] = set()
-    table: dict[str, str] = {}
+    table: dict[str, str] = dict(request["table"])
+    is_read = False
     while True:
         saved = Saved(request, table, sent)
         with saving(request) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -194,8 +197,9 @@ def filtered(request: Mapping[str, Any]) -> Iterator[bytes]:
         if not saved.unnamed:
             yield from saved.last()
             return
-        if table:
+        if is_read:
             raise Refused(_OTHER, "the engine does not say what all of its files are")
+        is_read = True
         _, paths, _ = saved.documents()
         table = dict(zip(paths, saved.diff_ids))
 

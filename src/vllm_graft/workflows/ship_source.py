@@ -27,12 +27,15 @@ from vllm_graft.run.cache import Cache
 from vllm_graft.run.engine import engine_at, inspect_image
 from vllm_graft.run.machines import Machine
 from vllm_graft.run.process import run_command
+from vllm_graft.run.stored_layers import stored_there
 from vllm_graft.values.command import Command
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.image import ImageFacts
 from vllm_graft.workflows.kept_image import KeptImage, find_kept
 
 _ASKING = timedelta(minutes=2)
+_MUCH = 256 << 20
+"""Bytes of an image from which on its store is asked what its files are."""
 _MODULES = ("vllm_graft.image.inside_archive", "vllm_graft.image.inside_save")
 _CALL = """
 import json, os
@@ -165,6 +168,7 @@ class ShipSource:
             "held": held.layers,
             "lower": [as_described(each) for each in held.stored],
             "names": names_of(self.tag),
+            "table": self._table(held),
             "marker": "",
             "save": own.argv,
         }
@@ -174,6 +178,17 @@ class ShipSource:
         there = self.machine.command(own)
         request |= {"save": there.argv, "marker": there.marker.decode()}
         return Saving(save=there, request=request, python=sys.executable), self.here
+
+    def _table(self, held: Held) -> Mapping[str, str]:
+        """Give the files that a store will give, with the diff ids of the layers that they are; nothing where those are their names.
+
+        The store's answer costs a second; a reading of the whole image for nothing costs one for each 100 MB.
+        """
+        layers, variables = self.facts.layers, self.machine.variables
+        if not held.layers or self.size < _MUCH:
+            return {}
+        stored = stored_there(self.engine, self.facts, len(layers), variables)
+        return {blob(str(at.digest)): str(it) for at, it in zip(stored, layers, strict=False)}
 
 
 def open_ship_source(
