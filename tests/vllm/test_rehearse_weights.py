@@ -160,6 +160,22 @@ def test_a_defect_alone_is_found(name: str, grafted: Path, tmp_path: Path) -> No
     holds_exactly(rehearse(grafted, model, serve=("-tp", "2")), wanted)
 
 
+@pytest.mark.full
+def test_a_kind_of_shard_that_the_bases_layer_does_not_take_is_found(trees: Path) -> None:
+    base, donor = environments.tree("0.14.1"), environments.tree("0.17.1")
+    planned = graft_trees.plan(base, donor, story.MAIN_CLASSES, trees / "shards.json")
+    tree = graft_trees.apply(planned, base, trees / "shards")
+    file = tree / "vllm/model_executor/models/qwen3_5.py"
+    text = file.read_text()
+    changed = text.replace('("qkv_proj", "v_proj", "v")', '("qkv_proj", "v_proj", "value")')
+    assert changed != text
+    file.unlink()
+    file.write_text(changed)
+    done = rehearse(tree, story.story_models()["dense"])
+    assert done.outcomes() == {**ALL_PASS, "shards": "failed"}, done.told
+    assert "a loader that takes the shard 'value' of " in done.found("shards")
+
+
 def quantised(tmp_path: Path, change: Callable[[list[str]], list[str]] = list) -> Path:
     """Write the dense model as its FP8 release is: blocks, a scale beside each, and a list of what stays."""
     source = story.story_models()["dense"]
