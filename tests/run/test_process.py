@@ -27,6 +27,13 @@ def test_a_command_gives_what_it_said_and_how_it_ended() -> None:
     assert ended.last_lines() == "no"
 
 
+def test_what_a_terminal_would_obey_is_shown_and_not_handed_on() -> None:
+    said = "\\33]0;title\\7\\33[31mred\\377 \\302\\233 naïve → yes"
+    ended = run("/bin/sh", "-c", f"printf '{said}' >&2; exit 1")
+    assert ended.last_lines() == r"\x1b]0;title\x07\x1b[31mred� \x9b naïve → yes"
+    assert len(run("/bin/sh", "-c", "printf %09000d 1").last_lines()) == 2000
+
+
 def test_a_program_that_does_not_exist_fails_like_any_other() -> None:
     ended = run("/nonexistent/pip", "download")
     assert ended.status == 127

@@ -2,7 +2,7 @@
 """Why a node was not reached, or was lost."""
 
 from vllm_graft.errors import NodeError
-from vllm_graft.values.command import Completed
+from vllm_graft.values.command import Completed, visible
 
 _BY_SSH, _OUT_OF_TIME, _NO_PROGRAM = 255, 124, 127
 """Source: ssh(1), EXIT STATUS: 255 if an error occurred, else that of the remote command; the others as for Completed."""
@@ -73,9 +73,12 @@ def _no_port(node: str) -> str:
 
 def _runs_nothing(answer: Completed) -> NodeError:
     node = answer.command.node
-    said = "\n".join(
-        text.decode("utf-8", "replace").strip()[-300:] for text in (answer.stdout, answer.stderr)
-    ).strip()
+    said = visible(
+        "\n".join(
+            text.decode("utf-8", "replace").strip()[-300:]
+            for text in (answer.stdout, answer.stderr)
+        ).strip()
+    )
     return NodeError(
         f"{node} lets you in, but the shell there ended with status {answer.status} before the command began"
         + f": {said}" * bool(said),

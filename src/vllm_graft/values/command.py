@@ -4,6 +4,9 @@ import shlex
 from dataclasses import dataclass
 from datetime import timedelta
 
+_LONGEST = 2000
+"""Letters of a line that a message gives."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
@@ -51,4 +54,14 @@ class Completed:
     def last_lines(self, count: int = 5) -> str:
         """Give the last lines of its complaints, for a message."""
         text = (self.stderr or self.stdout).decode("utf-8", "replace")
-        return "\n".join(text.strip().splitlines()[-count:])
+        return visible("\n".join(line[-_LONGEST:] for line in text.strip().splitlines()[-count:]))
+
+
+def visible(text: str) -> str:
+    """Give a text so that a terminal shows it and obeys nothing in it: what others said may hold anything."""
+    return "".join(
+        letter
+        if letter in "\n\t" or letter.isprintable()
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
