@@ -13,10 +13,13 @@ from vllm_graft.cluster.memory.configuration import Configuration
 from vllm_graft.cluster.memory.layers import CacheWishes, cache_layers
 from vllm_graft.cluster.memory.pages import PageWishes, lay_out, longest
 from vllm_graft.cluster.memory.plan import plan_memory
+from vllm_graft.cluster.memory.refusal import memory_findings, refuse_too_large
 from vllm_graft.cluster.memory.way import PlannedModel
 from vllm_graft.cluster.memory.weights import gathered, share_weights, stages_of
 from vllm_graft.cluster.memory.words import cache_wishes, read_number, read_words
+from vllm_graft.errors import NodeError
 from vllm_graft.fleet.probes import gpus, memory
+from vllm_graft.report.memory import memory_details, share_of, told_memory
 from vllm_graft.values.memory_plan import CacheLayer, NodeBudget, Tensor, Topology
 from vllm_graft.values.probe import NotKnown
 
@@ -452,6 +455,43 @@ def test_every_published_model_is_planned_or_says_why_not() -> None:
         else:
             assert not isinstance(found.cache, NotKnown), found.cache
             assert found.cache.tokens > 0
+
+
+def test_the_refusal_names_every_node_that_is_short_and_what_would_help() -> None:
+    busy = replace(SPARK, node="spark-b", available=25_516_700 * 1024, users=("VLLM::EngineCore",))
+    plan = plan_memory(story(), Topology(tensor=2), [SPARK, busy])
+    with pytest.raises(NodeError) as caught:
+        refuse_too_large(plan, "Qwen3.5-122B")
+    assert caught.value.code == "E583"
+    assert "spark-b: vLLM asks for 109.5 GiB" in caught.value.what
+    assert "(VLLM::EngineCore)" in caught.value.what
+    assert "spark-a" not in caught.value.what
+    assert caught.value.remedy.startswith("stop what else has memory on spark-b")
+    assert list(memory_findings(plan)) == []  # the share that is not free is N207's
+
+    alone = plan_memory(story(), Topology(), [SPARK])
+    (finding,) = memory_findings(alone)
+    assert (finding.code, finding.severity) == ("E583", "blocked")
+    assert "TP=2 over 2 GPUs" in finding.remedy
+
+
+def test_what_is_tight_is_told_and_refused_nothing() -> None:
+    nodes = [SPARK, replace(SPARK, node="spark-b")]
+    plan = plan_memory(story("--gpu-memory-utilization", "0.52"), Topology(tensor=2), nodes)
+    refuse_too_large(plan, "Qwen3.5-122B")
+    assert {(each.code, each.severity) for each in memory_findings(plan)} == {("N212", "review")}
+
+
+def test_a_plan_reads_as_a_sentence() -> None:
+    two = plan_memory(story(), Topology(tensor=2), [SPARK, NodeBudget(node="plain", gpus=0)])
+    assert told_memory(two) == (
+        "127 GB of weights, TP=2: fits; room for about 3,727,608 tokens of KV cache, requests of up to 262,144"
+    )
+    assert share_of(two, "spark-a") == (
+        "fits: 109.5 GiB: 58.5 GiB weights, 6.0 GiB reserve, 45.0 GiB for the cache"
+    )
+    assert share_of(two, "plain") == "no GPU: not planned"
+    assert any("36 state (2,134,016 bytes a request)" in each for each in memory_details(two))
 
 
 # --- words ----------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import published_models as models
 from imaging import Image, docker_files, files, layer
 from machines import Kind, Machine, Machines, machines, shell_items
 from serving import stub_image
@@ -242,6 +243,43 @@ def test_what_is_lacking_is_said_for_all_nodes_before_anything_is_started(
     assert status == 5
     assert "[E578]" in err
     assert "model.safetensors has 3 bytes there, 7 here" in err
+    assert cluster.left() == []
+
+
+NVIDIA_SMI = """\
+#!/bin/sh
+case "$*" in *--query-gpu*) cat {folder}/query ;; esac
+"""
+"""In place of nvidia-smi: it says what one said on a DGX Spark."""
+
+
+def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(cluster: Cluster) -> None:
+    first = cluster.made["spark1"]
+    home, shown = f"/home/{first.user}", first.place / "home" / first.user
+    (shown / "bin").mkdir(exist_ok=True)
+    said = Path(__file__).parents[1] / "fleet/spark/nvidia-smi-query.txt"
+    (shown / "query").write_text(said.read_text())
+    (shown / "bin/nvidia-smi").write_text(NVIDIA_SMI.format(folder=home))
+    (shown / "bin/nvidia-smi").chmod(0o755)
+    large = [models.tensor("model.layers.0.mlp.up_proj.weight", (1 << 20, 1 << 17))]  # 256 GiB
+    for each in cluster.made.made:
+        models.write_checkpoint(each.place / "home/tiny-model", models.LLAMA_70B, large)
+    startup = shown / ".zshenv"
+    kept = startup.read_text()
+    startup.write_text(f"{kept}PATH={home}/bin:$PATH\n")
+    cluster.write(serve="tensor_parallel = 2")
+    text = (cluster.folder / "graft.toml").read_text()
+    share = '["--gpu-memory-utilization", "0.1"]'
+    (cluster.folder / "graft.toml").write_text(text.replace("args = []", f"args = {share}"))
+    try:
+        status, _, err = cluster.graft("up")
+    finally:
+        startup.write_text(kept)
+    assert status == 5
+    assert "error[E583]" in err
+    assert "256.0 GiB of weights) does not fit with TP=2" in err
+    assert "spark1: each GPU would hold 128.0 GiB of the weights" in err
+    assert "spark2: each GPU" not in err  # it has none
     assert cluster.left() == []
 
 

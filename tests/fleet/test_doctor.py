@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import published_models as models
 from imaging import Image, Item
 from machines import Kind, Machine, Machines, machines
 from vllm_graft.cli.main import run
@@ -231,6 +232,36 @@ def test_a_machine_that_answers_as_a_spark_does_is_judged_as_one(made: Machines)
     assert ("N202", ("spark1",)) in told.codes("blocked")  # no container toolkit
     (processes,) = (each for each in told.value["findings"] if each["code"] == "N206")
     assert "pid 6008" in processes["found"]
+
+
+def test_a_model_that_fits_into_no_gpu_is_told_before_anybody_loads_it(
+    made: Machines, tmp_path: Path
+) -> None:
+    first, spark = made["spark1"], Path(__file__).parent / "spark"
+    home = f"/home/{first.user}"
+    shown = first.place / "home" / first.user
+    (shown / "bin").mkdir(exist_ok=True)
+    (shown / "query").write_text((spark / "nvidia-smi-query.txt").read_text())
+    (shown / "apps").write_text("")
+    (shown / "all").write_text((spark / "nvidia-smi.txt").read_text())
+    (shown / "bin/nvidia-smi").write_text(STAND_IN.format(folder=home))
+    (shown / "bin/nvidia-smi").chmod(0o755)
+    large = [models.tensor("model.layers.0.mlp.up_proj.weight", (1 << 20, 1 << 17))]  # 256 GiB
+    models.write_checkpoint(shown / "large", models.LLAMA_70B, large)
+    startup = shown / ".zshenv"
+    kept = startup.read_text()
+    startup.write_text(f"{kept}PATH={home}/bin:$PATH\n")
+    (tmp_path / "graft.toml").write_text(
+        '[nodes]\nhead = "spark1"\n[serve]\nargs = ["--gpu-memory-utilization=0.1"]\n'
+    )
+    try:
+        told = doctor(made, "--config", str(tmp_path / "graft.toml"), "--model", "~/large")
+    finally:
+        startup.write_text(kept)
+    assert ("E583", ("spark1",)) in told.codes("blocked")
+    plan = told.value["memory"]
+    assert (plan["verdict"], plan["size"]) == ("does not fit", 256 << 30)
+    assert plan["nodes"][0]["budget"]["is_unified"] is True
 
 
 def test_the_base_may_be_on_a_machine_that_serves_nothing(made: Machines, tmp_path: Path) -> None:

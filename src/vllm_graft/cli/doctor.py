@@ -2,6 +2,7 @@
 """``vllm-graft doctor``."""
 
 import argparse
+from dataclasses import replace
 
 from vllm_graft.cli.setting import Result, Setting
 
@@ -34,17 +35,26 @@ def add_doctor(verb: argparse.ArgumentParser) -> None:
         default="",
         help="the image that is to be sent and served (default: [image] tag of the settings)",
     )
+    verb.add_argument(
+        "--model",
+        metavar="MODEL",
+        default="",
+        help="the model that is to be served: a Hugging Face id, or its folder on the nodes (default: [model] id of the settings)",
+    )
 
 
 def doctor(words: argparse.Namespace, setting: Setting) -> Result:
     """Ask the nodes; exit status 5 if something would stop a verb."""
     from vllm_graft.report.doctor import render_doctor
     from vllm_graft.report.ink import Ink
+    from vllm_graft.values.settings import ModelSettings
     from vllm_graft.values.source import parse_source
     from vllm_graft.workflows.doctor import DoctorRequest, run_doctor
     from vllm_graft.workflows.read_settings import nodes_of, read_settings
 
     settings = read_settings(words.config)
+    if words.model:
+        settings = replace(settings, model=ModelSettings(id=words.model))
     report = run_doctor(
         DoctorRequest(
             nodes=nodes_of(settings, words.nodes),

@@ -4,7 +4,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vllm_graft.cluster.addresses import LOOPBACK, NodeNetwork, choose_seats
 from vllm_graft.cluster.containers import FoundContainer
@@ -15,8 +15,10 @@ from vllm_graft.errors import NodeError, RequestError
 from vllm_graft.image.provenance import PYTHONPATH_LABEL
 from vllm_graft.values.deployment import DEPLOYMENT_NAME, Deployment, Member
 from vllm_graft.values.image import ImageFacts
+from vllm_graft.values.memory_plan import NodeBudget
 from vllm_graft.values.node import LOCALHOST, THIS_MACHINE
 from vllm_graft.values.node_facts import Listener
+from vllm_graft.values.probe import NotKnown
 from vllm_graft.values.settings import ServeSettings
 
 MASTER_PORT = 29501
@@ -37,6 +39,10 @@ _OWN_WORDS = (
 """Arguments of ``vllm serve`` that follow from nodes and settings."""
 
 
+def _not_asked() -> NotKnown:
+    return NotKnown(not_known="it was not asked")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSurvey:
     """What was asked of a node before anything is started there."""
@@ -53,6 +59,8 @@ class NodeSurvey:
     """None: it does not say."""
     containers: tuple[FoundContainer, ...]
     """Of the deployment, in whatever state."""
+    budget: NodeBudget | NotKnown = field(default_factory=_not_asked)
+    """What its GPUs can give."""
 
 
 def refuse_words(serve: ServeSettings) -> None:

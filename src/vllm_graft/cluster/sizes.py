@@ -47,6 +47,15 @@ def plan_tensor_parallel(
     return wanted
 
 
+def pipeline_stages(args: Sequence[str]) -> int:
+    """Give over how many stages the layers are shared out.
+
+    Raises:
+        RequestError: E222, that is no number.
+    """
+    return _number(said(tuple(args), *_PIPELINE))
+
+
 def _all_of_them(
     ranks: Sequence[int], stages: int, names: Sequence[str], *, is_data_parallel: bool
 ) -> int:

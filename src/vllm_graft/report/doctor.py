@@ -12,6 +12,7 @@ from typing import assert_never, cast
 
 from vllm_graft.report.form import Form
 from vllm_graft.report.ink import Ink
+from vllm_graft.report.memory import memory_details, told_memory
 from vllm_graft.report.node_facts import Row, fact_rows
 from vllm_graft.values.digest import Digest
 from vllm_graft.values.doctor import DOCTOR_SCHEMA, DoctorReport, NodeFinding, NodeReport
@@ -65,9 +66,26 @@ def _text(report: DoctorReport, ink: Ink) -> str:
         lines = list(_side_by_side(report, rows, label, width, ink))
     else:
         lines = list(_one_below_the_other(report, rows, label, ink))
+    if report.memory is not None:
+        lines += ["", *_memory(report, ink)]
     for finding in report.findings:
         lines += ["", *_finding(finding, ink)]
     return "\n".join([*lines, "", _verdict(report, ink)]) + "\n"
+
+
+def _memory(report: DoctorReport, ink: Ink) -> Iterator[str]:
+    """Say whether the model fits, and what the figures stand on."""
+    if report.memory is None:
+        return
+    for number, text in enumerate((told_memory(report.memory), *memory_details(report.memory))):
+        yield from textwrap.wrap(
+            text if number else f"memory plan: {text}",
+            ink.width,
+            initial_indent="  " * bool(number),
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
 
 
 def _side_by_side(
@@ -187,6 +205,9 @@ def _markdown(report: DoctorReport) -> str:
     for node in report.nodes:
         if isinstance(node.facts, NotKnown):
             lines += ["", f"Nothing is known of {node.name}: {node.facts.not_known}"]
+    if report.memory is not None:
+        lines += ["", f"Memory plan: {told_memory(report.memory)}", ""]
+        lines += [f"- {each}" for each in memory_details(report.memory)]
     if report.findings:
         lines += ["", "| | code | nodes | wanted | found | what to do |", f"|{' --- |' * 6}"]
         lines += [

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from vllm_graft.report.memory import share_of
 from vllm_graft.values.amount import memory, size
 from vllm_graft.values.doctor import DoctorReport, HopFacts, NodeReport, PathFacts
 from vllm_graft.values.node_facts import ImagePresence, Interface, NodeFacts
@@ -29,7 +30,7 @@ def fact_rows(report: DoctorReport) -> list[Row]:
         (name, [_said(node, lambda facts, name=name: _image(facts, name)) for node in report.nodes])
         for name in references
     ]
-    rows += [*_seats(report), *_paths(report), *_hops(report)]
+    rows += [*_memory_shares(report), *_seats(report), *_paths(report), *_hops(report)]
     return [(label, cells) for label, cells in rows if any(cells)]
 
 
@@ -198,6 +199,10 @@ def _paths(report: DoctorReport) -> list[Row]:
         )
         for receiver in receivers
     ]
+
+
+def _memory_shares(report: DoctorReport) -> list[Row]:
+    return [("model's memory", [share_of(report.memory, node.name) for node in report.nodes])]
 
 
 def _seats(report: DoctorReport) -> list[Row]:

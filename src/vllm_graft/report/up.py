@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from vllm_graft.report.form import Form
+from vllm_graft.report.memory import told_memory
 from vllm_graft.report.plan_view import count
 from vllm_graft.values.deployment import (
     DOWN_SCHEMA,
@@ -35,6 +36,8 @@ def render_up(receipt: UpReceipt, form: Form) -> str:
         ("image", f"{deployment.image} ({deployment.content[:19]})"),
         *(("node", _member(each)) for each in deployment.members),
     ]
+    if receipt.memory is not None:
+        rows.append(("memory", told_memory(receipt.memory)))
     if receipt.completion is not None:
         answered = receipt.completion
         rows.append(("answer", f"{answered.prompt!r} → {answered.text!r}"))

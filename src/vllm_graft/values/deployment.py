@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vllm_graft.values.memory_plan import MemoryPlan
+from vllm_graft.values.probe import NotKnown
+
 UP_SCHEMA = "vllm-graft/up/1"
 DOWN_SCHEMA = "vllm-graft/down/1"
 DEPLOYMENT_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}", re.ASCII)
@@ -115,6 +118,8 @@ class UpReceipt:
     commands: tuple[str, ...] = ()
     """Of a dry run: every command that would be run, with its reason and node."""
     notes: tuple[str, ...] = ()
+    memory: MemoryPlan | NotKnown | None = None
+    """What it needs of each node, or why that is not planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

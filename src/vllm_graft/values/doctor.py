@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vllm_graft.values.finding import Severity
+from vllm_graft.values.memory_plan import MemoryPlan
 from vllm_graft.values.node_facts import NodeFacts
 from vllm_graft.values.probe import NotKnown
 
@@ -100,5 +101,7 @@ class DoctorReport:
     hops: tuple[HopFacts, ...] = ()
     seats: tuple[SeatFacts, ...] = ()
     """By rank; empty for one node, and where they share no network."""
+    memory: MemoryPlan | NotKnown | None = None
+    """Whether the model fits, or why that is not known; None: no model is named."""
     findings: tuple[NodeFinding, ...] = field(default_factory=tuple[NodeFinding, ...])
     """Those that would stop a verb last, as a terminal shows them."""

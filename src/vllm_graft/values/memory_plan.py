@@ -159,7 +159,8 @@ class MemoryPlan:
 
     verdict: MemoryVerdict
     topology: Topology
-    utilization: float
+    utilization: str
+    """The share of each GPU that vLLM takes, such as ``0.9``."""
     is_utilization_said: bool
     size: int
     """Bytes of the weights in their files."""

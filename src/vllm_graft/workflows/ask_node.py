@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from vllm_graft.cluster.memory.way import PlannedModel
 from vllm_graft.cluster.model_place import ModelPlace, WantedModel, ask_model, parse_model
 from vllm_graft.errors import GraftError, NodeError
 from vllm_graft.fleet.engine import ask_whether_usable
@@ -36,6 +37,7 @@ from vllm_graft.values.node_facts import (
     SpaceFacts,
 )
 from vllm_graft.values.probe import NotKnown, Probe
+from vllm_graft.workflows.read_model import read_model
 
 _T = TypeVar("_T")
 
@@ -51,12 +53,20 @@ class AskedNode:
     """The layers of each image of its engine; asked where images are asked for at all."""
     place: ModelPlace | GraftError | None = None
     """Where it has the model, or what ``up`` would stop with; None: none was asked for."""
+    planned: PlannedModel | NotKnown | None = None
+    """What the model says of itself; None: this machine was not asked."""
 
 
 def ask_node(
-    machine: Machine, references: Sequence[str], model: WantedModel | None = None
+    machine: Machine,
+    references: Sequence[str],
+    model: WantedModel | None = None,
+    *,
+    args: tuple[str, ...] | None = None,
 ) -> AskedNode:
     """Ask everything; ``references`` are images that its engine may have. Nothing is changed there.
+
+    ``args``: words for ``vllm serve``, where this machine is to say what the model holds.
 
     Raises:
         NodeError: E500 to E503, E507: it cannot be asked at all.
@@ -66,8 +76,10 @@ def ask_node(
     info = asking.engine(found) if found else NotKnown(not_known=error.what if error else "")
     place = asking.place(model) if model is not None else None
     kernel = asking(system.KERNEL)
+    cards = asking(gpus.GPUS)
     return AskedNode(
         place=place,
+        planned=None if isinstance(cards, NotKnown) else _planned(machine, place, args),
         engine_error=error,
         stacks=asking.stacks(found) if found and references else (),
         facts=NodeFacts(
@@ -85,7 +97,7 @@ def ask_node(
             images=asking.images(found, references),
             model=_model(place),
             containers=asking(engine.containers_probe(found)) if found else _no_engine(error),
-            gpus=asking(gpus.GPUS),
+            gpus=cards,
             cuda=asking(gpus.CUDA),
             gpu_processes=asking(gpus.PROCESSES),
             pci=asking(gpus.PCI),
@@ -107,6 +119,14 @@ def _model(place: ModelPlace | GraftError | None) -> ModelFacts | NotKnown | Non
     if place is None:
         return None
     return ModelFacts(folder=place.folder, files=len(place.sizes), size=sum(place.sizes.values()))
+
+
+def _planned(
+    machine: Machine, place: ModelPlace | GraftError | None, args: tuple[str, ...] | None
+) -> PlannedModel | NotKnown | None:
+    if args is None or not isinstance(place, ModelPlace):
+        return None
+    return read_model(machine, place, args)
 
 
 def _no_engine(error: GraftError | None) -> NotKnown:

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from vllm_graft.cluster.compose import deployment_name
 from vllm_graft.cluster.foresight import foresee, foresee_seats
 from vllm_graft.cluster.launch import said
+from vllm_graft.cluster.memory.budget import budget_of
+from vllm_graft.cluster.memory.plan import plan_memory
+from vllm_graft.cluster.memory.refusal import memory_findings
 from vllm_graft.cluster.model_place import WantedModel
+from vllm_graft.cluster.sizes import pipeline_stages, plan_tensor_parallel
 from vllm_graft.errors import GraftError, RequestError
 from vllm_graft.fleet.preflight.judge import judge, ordered, verdict_of
 from vllm_graft.fleet.preflight.paths import judge_hops, trials
@@ -25,11 +29,13 @@ from vllm_graft.values.doctor import (
     Role,
 )
 from vllm_graft.values.environment import Environment
+from vllm_graft.values.memory_plan import MemoryPlan, Topology
 from vllm_graft.values.node import THIS_MACHINE, Node
 from vllm_graft.values.probe import NotKnown
 from vllm_graft.values.settings import ServeSettings, Settings
 from vllm_graft.values.source import DockerSource, Source
 from vllm_graft.workflows.ask_node import AskedNode, ask_node
+from vllm_graft.workflows.plan_on_nodes import planned_budgets
 from vllm_graft.workflows.try_paths import find_hops, try_paths
 
 
@@ -70,7 +76,10 @@ def run_doctor(
     gathered = _gather(request, environment.variables, console)
     serving = [node for node in gathered.seen if node.serves]
     seats, no_seats = foresee_seats(serving)
+    memory = _memory(request, gathered)
     findings = [*_judged(request, gathered), *no_seats]
+    if isinstance(memory, MemoryPlan):
+        findings += memory_findings(memory)
     return DoctorReport(
         verdict=verdict_of(findings),
         nodes=tuple(
@@ -86,6 +95,7 @@ def run_doctor(
         paths=gathered.paths,
         hops=gathered.hops,
         seats=seats,
+        memory=memory,
         findings=ordered(findings),
     )
 
@@ -120,10 +130,41 @@ def _told(
     references, model = wanted_of(request).references, _model(request)
 
     def ask(machine: Machine) -> AskedNode:
-        return ask_node(machine, references, None if roles[machine.name] == "builder" else model)
+        role = roles[machine.name]
+        is_head = role in ("", "head")
+        return ask_node(
+            machine,
+            references,
+            None if role == "builder" else model,
+            args=request.settings.serve.args if is_head else None,
+        )
 
     there = [each.value.node for each in reached if each.value is not None]
     return on_each(there, ask, variables)
+
+
+def _memory(request: DoctorRequest, gathered: _Gathered) -> MemoryPlan | NotKnown | None:
+    """Plan the model on the nodes as ``up`` would; None: no model is named."""
+    if _model(request) is None:
+        return None
+    serving = [node for node in gathered.seen if node.serves]
+    serve, name = request.settings.serve, _deployment(request)
+    if any(node.runs(name) for node in serving):
+        return NotKnown(not_known=f"{name} runs already, and has its memory")
+    names = [node.name for node in serving]
+    budgets = planned_budgets([budget_of(node) for node in serving], names)
+    if isinstance(budgets, NotKnown):
+        return budgets
+    planned = next((each.planned for each in gathered.asked.values() if each.planned), None)
+    if planned is None or isinstance(planned, NotKnown):
+        return planned or NotKnown(not_known="the head does not say what the model holds")
+    try:
+        counts = [each.gpus for each in budgets]
+        tensor = plan_tensor_parallel(serve.tensor_parallel, serve.args, counts, names)
+        stages = pipeline_stages(serve.args)
+    except RequestError as error:  # told as what `up` would refuse
+        return NotKnown(not_known=error.what)
+    return plan_memory(planned, Topology(tensor=tensor, pipeline=stages), budgets)
 
 
 def _seen(asked: Mapping[str, AskedNode], roles: Mapping[str, Role]) -> tuple[Seen, ...]:

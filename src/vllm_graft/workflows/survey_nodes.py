@@ -18,8 +18,10 @@ from vllm_graft.run.engine import find_image
 from vllm_graft.run.machines import Machine, on_each
 from vllm_graft.values.answered import all_values
 from vllm_graft.values.image import ImageFacts
+from vllm_graft.values.node_facts import GpuFacts
 from vllm_graft.values.probe import NotKnown, Probe
 from vllm_graft.workflows.fleet_engines import FleetEngines
+from vllm_graft.workflows.read_model import ask_budget
 from vllm_graft.workflows.take_down import containers_on
 
 _T = TypeVar("_T")
@@ -41,15 +43,17 @@ def survey_nodes(
             _refuse_architecture(machine, engine, found)
         answer = machine.run(ask_model(wanted))
         listeners = _asked(machine, network.LISTENERS)
+        cards = _asked(machine, gpus.GPUS)
         return NodeSurvey(
             node=machine.name,
             image=found,
             content=str(canonical_digest(found)) if found is not None else "",
             model=parse_model(answer, wanted, machine.name),
-            gpus=_gpus(machine),
+            gpus=_count(cards, machine.name),
             network=_network(machine, alone=len(fleet.engines) == 1),
             listeners=None if isinstance(listeners, NotKnown) else listeners,
             containers=containers_on(engine, deployment, fleet.variables),
+            budget=ask_budget(machine, cards),
         )
 
     nodes = [fleet.nodes[name] for name in fleet.engines]
@@ -79,15 +83,14 @@ def _asked(machine: Machine, probe: Probe[_T]) -> _T | NotKnown:
     return probe.answer(machine.run(probe.command))
 
 
-def _gpus(machine: Machine) -> int:
+def _count(found: tuple[GpuFacts, ...] | NotKnown, node: str) -> int:
     """Give how many GPUs a machine has; where there is no driver, none can be used."""
-    found = _asked(machine, gpus.GPUS)
     if isinstance(found, NotKnown):
         if found.is_absent:
             return 0
         raise NodeError(
-            f"{machine.name} does not say which GPUs it has: {found.not_known}",
-            remedy=f"see that nvidia-smi works on {machine.name}",
+            f"{node} does not say which GPUs it has: {found.not_known}",
+            remedy=f"see that nvidia-smi works on {node}",
             code="E570",
         )
     return len(found)

@@ -13,15 +13,20 @@ from vllm_graft.cluster.compose import (
     refuse_taken,
     refuse_words,
 )
+from vllm_graft.cluster.memory.refusal import refuse_too_large
 from vllm_graft.cluster.model_place import WantedModel
 from vllm_graft.errors import RequestError
+from vllm_graft.report.memory import told_memory
 from vllm_graft.run.console import Console
 from vllm_graft.run.machines import machine_at
 from vllm_graft.values.deployment import UpReceipt, UpStage
 from vllm_graft.values.environment import Environment
+from vllm_graft.values.memory_plan import MemoryPlan
+from vllm_graft.values.probe import NotKnown
 from vllm_graft.values.settings import Settings
 from vllm_graft.workflows.fleet_engines import FleetEngines, fleet_engines
 from vllm_graft.workflows.make_image import ImageWishes, MadeImage, make_image, named_image
+from vllm_graft.workflows.plan_on_nodes import plan_on_nodes
 from vllm_graft.workflows.read_settings import nodes_of, read_settings
 from vllm_graft.workflows.serve import ServeWishes, serve
 from vllm_graft.workflows.share_image import share_image
@@ -49,7 +54,7 @@ def run_up(request: UpRequest, *, environment: Environment, console: Console) ->
     Raises:
         RequestError: E213, E219, E221 to E223, the settings; those of ``plan`` and ``build``.
         SourceError, BuildError: as ``plan``, ``build`` and ``ship``.
-        NodeError: E500 to E507, E570 to E579, E581.
+        NodeError: E500 to E507, E570 to E579, E581, E583.
         VerificationError: E602 to E604, E620, E621.
     """
     settings = read_settings(request.settings)
@@ -79,7 +84,7 @@ class _Up:
     def run(self, fleet: FleetEngines) -> UpReceipt:
         self.console.tell(f"asking {', '.join(fleet.engines)} for image, model and network")
         surveys = survey_nodes(fleet, image=self.image, wanted=self.model, deployment=self.name)
-        self._refuse_early(surveys)
+        memory = self._refuse_early(fleet, surveys)
         made = self._made(fleet, surveys)
         shipped: tuple[UpStage, ...] = ()
         if not self.request.dry_run and not _is_everywhere(made, surveys):
@@ -98,18 +103,29 @@ class _Up:
             limit=self.request.limit, logs=self._kept("logs"), dry_run=self.request.dry_run
         )
         receipt = serve(deployment, surveys, wishes, fleet, self.console)
-        return replace(receipt, stages=(*made.stages, *shipped))
+        return replace(receipt, stages=(*made.stages, *shipped), memory=memory)
 
     @property
     def name(self) -> str:
         return deployment_name(self.settings.serve, self.model.text)
 
-    def _refuse_early(self, surveys: Sequence[NodeSurvey]) -> None:
-        """Refuse what would stop the last stage before the first one begins."""
+    def _refuse_early(
+        self, fleet: FleetEngines, surveys: Sequence[NodeSurvey]
+    ) -> MemoryPlan | NotKnown:
+        """Refuse what would stop the last stage before the first one begins; give what is known of memory."""
         anyhow = [replace(each, content="any") for each in surveys]
         deployment = compose(self.image, self.model, self.settings.serve, anyhow)
         if not any(each.containers for each in surveys):
             refuse_taken(deployment, surveys[0])
+        if any(one.is_alive for each in surveys for one in each.containers):
+            return NotKnown(not_known=f"{self.name} runs already, and has its memory")
+        plan = plan_on_nodes(deployment, surveys, fleet)
+        if isinstance(plan, MemoryPlan):
+            self.console.tell(told_memory(plan))
+            refuse_too_large(plan, self.model.text)
+        else:
+            self.console.tell(f"memory is not planned: {plan.not_known}")
+        return plan
 
     def _made(self, fleet: FleetEngines, surveys: Sequence[NodeSurvey]) -> MadeImage:
         head = next(iter(fleet.nodes.values()))

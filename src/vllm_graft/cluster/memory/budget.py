@@ -3,6 +3,7 @@
 """What the GPUs of a node can really give."""
 
 from vllm_graft.fleet.preflight.gpus import told_process
+from vllm_graft.fleet.preflight.wanted import Seen
 from vllm_graft.values.memory_plan import NodeBudget
 from vllm_graft.values.node_facts import GpuFacts, GpuProcess, MemoryFacts
 from vllm_graft.values.probe import NotKnown
@@ -41,3 +42,9 @@ def node_budget(
         return NotKnown(not_known="the driver does not say how much of its memory is free")
     free, total = min(told)
     return NodeBudget(node=node, gpus=len(gpus), total=total, available=free, users=users)
+
+
+def budget_of(node: Seen) -> NodeBudget | NotKnown:
+    """Say it of a node that answered."""
+    facts = node.facts
+    return node_budget(node.name, facts.gpus, facts.memory, facts.gpu_processes)

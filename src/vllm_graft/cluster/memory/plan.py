@@ -42,7 +42,7 @@ def plan_memory(
     return MemoryPlan(
         verdict=verdict,
         topology=chosen.topology,
-        utilization=chosen.words.share,
+        utilization=f"{chosen.words.share:g}",
         is_utilization_said=chosen.words.is_share_said,
         size=model.size,
         nodes=nodes,
