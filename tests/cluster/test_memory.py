@@ -327,6 +327,10 @@ def test_a_gpu_with_memory_of_its_own_gives_what_its_driver_calls_free() -> None
     assert isinstance(found, NodeBudget)
     assert (found.gpus, found.is_unified) == (2, False)
     assert (found.available, found.total) == (60000 << 20, 81920 << 20)
+    model = PlannedModel(configuration=Configuration(models.LLAMA_70B), tensors=())
+    one = plan_memory(model, Topology(), [found])  # which takes the first, and that one is free
+    assert one.verdict == "fits"
+    assert plan_memory(model, Topology(tensor=2), [found]).verdict == "does not fit"
 
 
 def test_a_node_without_a_driver_is_skipped_and_a_driver_that_is_silent_is_not_known() -> None:
@@ -429,6 +433,13 @@ def test_a_cache_that_is_not_known_refuses_nothing_but_weights_that_are_too_larg
     assert two.verdict == "not known"
     assert "compress_ratios" in two.nodes[0].cause
     assert plan_memory(model, Topology(), [SPARK]).verdict == "does not fit"
+
+
+def test_parts_for_images_may_be_left_out_and_then_refuse_nothing() -> None:
+    both = plan_memory(story(), Topology(), [SPARK]).nodes[0].weights
+    text = plan_memory(story("--language-model-only"), Topology(), [SPARK]).nodes[0].weights
+    assert both.least - text.least == models.QWEN35_122B_VISION[1]
+    assert both.most == text.most
 
 
 def test_words_that_change_what_is_needed_refuse_nothing() -> None:

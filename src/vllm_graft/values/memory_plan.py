@@ -114,6 +114,8 @@ class NodeBudget:
     """What CUDA calls all, in bytes."""
     available: int = 0
     """What vLLM sees as free: of a GPU with memory of its own the driver's figure, else the kernel's, page cache included."""
+    free: tuple[int, ...] = ()
+    """What each GPU with memory of its own has free, by its number: ranks take the first ones."""
     cached: int = 0
     """Page cache that is part of that."""
     users: tuple[str, ...] = ()

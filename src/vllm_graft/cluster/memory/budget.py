@@ -40,8 +40,11 @@ def node_budget(
     told = [(gpu.free, gpu.memory) for gpu in gpus if gpu.memory and gpu.free is not None]
     if len(told) < len(gpus):
         return NotKnown(not_known="the driver does not say how much of its memory is free")
-    free, total = min(told)
-    return NodeBudget(node=node, gpus=len(gpus), total=total, available=free, users=users)
+    free = tuple(each for each, _ in told)
+    total = min(each for _, each in told)
+    return NodeBudget(
+        node=node, gpus=len(gpus), total=total, available=min(free), free=free, users=users
+    )
 
 
 def budget_of(node: Seen) -> NodeBudget | NotKnown:

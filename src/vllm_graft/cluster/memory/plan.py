@@ -27,7 +27,8 @@ def plan_memory(
     model: PlannedModel, topology: Topology, budgets: Sequence[NodeBudget]
 ) -> MemoryPlan:
     """Plan a model on nodes, by rank; those without a GPU are skipped."""
-    planned = [each for each in budgets if each.gpus]
+    ranks = max(1, topology.ranks // max(1, len(budgets)))
+    planned = [_used(each, ranks) for each in budgets if each.gpus]
     chosen = way(model, topology, planned)
     stages = [
         chosen.stages_on(number, len(budgets))
@@ -54,6 +55,12 @@ def plan_memory(
         flags=_flags(chosen, nodes, stages),
         notes=tuple(_notes(model, chosen, nodes)),
     )
+
+
+def _used(budget: NodeBudget, ranks: int) -> NodeBudget:
+    """Leave out the GPUs that no rank takes."""
+    free = budget.free[:ranks]
+    return replace(budget, available=min(free)) if free else budget
 
 
 def _worst(nodes: Sequence[NodeShare]) -> MemoryVerdict:

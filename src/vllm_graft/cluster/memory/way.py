@@ -188,6 +188,7 @@ def way(model: PlannedModel, topology: Topology, budgets: Sequence[NodeBudget]) 
             topology,
             is_drafting=words.draft == "own",
             is_wide=is_wide(model.args),
+            is_text_only=words.is_text_only,
         ),
         cache=_cache(model, topology, words, budgets),
     )

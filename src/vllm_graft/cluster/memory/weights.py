@@ -86,17 +86,19 @@ class SharedWeights:
     """Names of tensors of which it is not known how they are shared out."""
 
 
-def share_weights(
+def share_weights(  # noqa: PLR0913 (what is said of weights)
     tensors: Iterable[Tensor],
     configuration: Configuration,
     topology: Topology,
     *,
     is_drafting: bool = False,
     is_wide: bool = False,
+    is_text_only: bool = False,
 ) -> SharedWeights:
     """Say what each rank holds.
 
-    ``is_drafting``: whether the model's own layers for multi-token prediction are loaded; ``is_wide``: whether it is served in float32.
+    ``is_drafting``: whether the model's own layers for multi-token prediction are loaded; ``is_wide``: whether it is served in float32;
+    ``is_text_only``: whether what reads images and sound may be left out.
     """
     stages = stages_of(configuration.layers, topology.pipeline)
     most, least = [0.0] * len(stages), [0.0] * len(stages)
@@ -113,7 +115,8 @@ def share_weights(
             most[place] += _beside(tensor, topology) + _padding(
                 sharing, configuration, topology, part
             )
-            least[place] += part if sharing != "unknown" else held / topology.tensor
+            if not (is_text_only and _OTHER_MODALITY.search(tensor.name)):
+                least[place] += part if sharing != "unknown" else held / topology.tensor
         if sharing == "unknown":
             unknown.append(tensor.name)
     return SharedWeights(

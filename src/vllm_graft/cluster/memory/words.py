@@ -37,6 +37,14 @@ _BATCH = {True: 8192, False: 2048}
 """Tokens of a batch, on GPUs of 70 GiB and more and on smaller ones. Source: vLLM 0.30.0, engine/arg_utils.py
 (``get_batch_defaults``, OpenAI server)."""
 _LARGE = 70 << 30
+_TEXT_ONLY = ("--language-model-only", "--limit-mm-per-prompt")
+"""Source: vLLM 0.30.0, config/multimodal.py: with none of a kind allowed, what reads that kind is not loaded."""
+_UNPLANNED = (
+    *("--data-parallel-size", "-dp", "--decode-context-parallel-size", "-dcp"),
+    *("--tensor-parallel-size", "-tp", "--quantization", "-q", "--cpu-offload-gb"),
+    *("--hf-overrides", "--load-format", "--config", "--disable-hybrid-kv-cache-manager"),
+)
+"""Words that change what is needed in a way that is not planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +60,8 @@ class ServeWords:
     speculative_tokens: int
     draft: Literal["none", "own", "other"]
     is_expert_parallel: bool
+    is_text_only: bool
+    """Whether parts for images and sound may be left out."""
     unplanned: str
     """A word with which nothing is planned; empty: none."""
 
@@ -62,15 +72,7 @@ def read_words(args: Sequence[str]) -> ServeWords:
     share = _share(said(words, "--gpu-memory-utilization"))
     told = said(words, "--max-model-len")
     method, count = _speculative(said(words, "--speculative-config", "-sc"))
-    planless = ("--data-parallel-size", "-dp", "--quantization", "-q", "--cpu-offload-gb")
-    planless = (
-        *planless,
-        "--decode-context-parallel-size",
-        "-dcp",
-        "--hf-overrides",
-        "--load-format",
-    )
-    unplanned = next((name for name in planless if said(words, name) is not None), "")
+    unplanned = next((name for name in _UNPLANNED if said(words, name) is not None), "")
     return ServeWords(
         share=share or USUAL_SHARE,
         is_share_said=share is not None,
@@ -79,6 +81,7 @@ def read_words(args: Sequence[str]) -> ServeWords:
         speculative_tokens=count,
         draft=method,
         is_expert_parallel=said(words, "--enable-expert-parallel", "-ep") is not None,
+        is_text_only=any(said(words, name) is not None for name in _TEXT_ONLY),
         unplanned=unplanned,
     )
 
