@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from ablation_page import ablation_page
 from coverage_page import coverage_html, coverage_page
@@ -37,6 +37,7 @@ from vllm_graft.values.rehearsal import REHEARSAL_SCHEMA, Rehearsal
 from vllm_graft.values.schema import plan_schema, schema_of
 from vllm_graft.values.ship import SHIP_SCHEMA
 from vllm_graft.values.shipment import Shipment
+from vllm_graft.values.status import STATUS_SCHEMA, DeploymentStatus, StatusReport, Verdict
 from vllm_graft.workflows.explain import read_rules
 
 DOCS = Path(__file__).parent
@@ -198,6 +199,18 @@ def schema_pages() -> Mapping[str, Mapping[str, object]]:
             title="what `vllm-graft down --format json` prints",
             descriptions=descriptions,
             extras={DownReceipt: {"schema": {"const": DOWN_SCHEMA}}},
+        ),
+        "status": schema_of(
+            StatusReport,
+            title="what `vllm-graft status --format json` prints",
+            descriptions=descriptions,
+            extras={
+                StatusReport: {
+                    "schema": {"const": STATUS_SCHEMA},
+                    "verdict": {"enum": list(get_args(Verdict))},
+                },
+                DeploymentStatus: {"serves": {"type": "boolean"}},
+            },
         ),
         "explain": {
             "$schema": rule["$schema"],

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 import published_models as models
@@ -434,3 +435,45 @@ def test_down_clears_the_others_where_one_node_is_lost(cluster: Cluster) -> None
     assert status == 0, err
     assert "1 container\n" in out
     assert cluster.left() == []
+
+
+def test_status_says_what_serves_what_ended_and_who_does_not_answer(cluster: Cluster) -> None:
+    schema = json.loads((Path(__file__).parents[2] / "docs/status.schema.json").read_text())
+
+    def asked(*words: str) -> tuple[int, Mapping[str, Any]]:
+        status, out, err = cluster.graft("--format", "json", "status", *words)
+        assert out, err
+        told = json.loads(out)
+        jsonschema.validate(told, schema)
+        return status, told
+
+    status, told = asked()
+    assert (status, told["verdict"]) == (6, "nothing there")
+    cluster.up()
+    status, told = asked("tiny-model")
+    assert (status, told["verdict"]) == (0, "serving")
+    (found,) = told["deployments"]
+    assert found["api"]["models"] == ["tiny-model"]
+    assert [each["state"] for each in found["ranks"]] == ["running", "running"]
+    # A worker's node was not asked: that is no proof that all is well.
+    assert asked("--node", "spark1")[0] == 6
+    cluster.made["spark2"].docker.run("kill", "vllm-graft-tiny-model-1")
+    status, out, _ = cluster.graft("status")
+    assert status == 6
+    assert "rank 1 on spark2 was ended by signal 9" in out
+    cluster.made["spark2"].unplug()
+    status, told = asked()
+    assert (status, told["verdict"]) == (5, "not all known")
+    assert [each["name"] for each in told["unanswered"]] == ["spark2"]
+    assert [each["name"] for each in told["deployments"]] == ["tiny-model"]
+
+
+def test_status_knows_a_hung_engine_by_a_completion(cluster: Cluster) -> None:
+    cluster.write(stub=("error",))
+    with cluster.begin("up") as child:
+        cluster.wait_for_containers()
+        child.kill()
+        child.communicate(timeout=60)
+    status, out, _ = cluster.graft("status")
+    assert status == 6
+    assert "not serving tiny-model" in out

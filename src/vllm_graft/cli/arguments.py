@@ -10,6 +10,7 @@ from typing import NoReturn, TypeAlias, cast
 from vllm_graft.cli.doctor import add_doctor
 from vllm_graft.cli.rehearse import add_rehearse
 from vllm_graft.cli.ship import add_ship
+from vllm_graft.cli.status import add_status
 from vllm_graft.cli.up import add_down, add_up
 from vllm_graft.errors import RequestError
 from vllm_graft.values.route import ROUTES
@@ -78,6 +79,7 @@ def make_parser() -> Parser:
     _add_doctor(verbs)
     _add_up(verbs)
     _add_down(verbs)
+    _add_status(verbs)
     _add_rehearse(verbs)
     _add_explain(verbs)
     return parser
@@ -324,6 +326,19 @@ def _add_down(verbs: Verbs) -> None:
         "where there are none, nothing is done.",
     )
     add_down(verb)
+    _add_global(verb)
+
+
+def _add_status(verbs: Verbs) -> None:
+    verb = _verb(
+        verbs,
+        "status",
+        "what up has started, and whether it serves",
+        "Ask every node at once for the containers of deployments, and each deployment's API for a completion, through its head. Each "
+        "rank is told: running, ended (with what its log shows as the cause), gone, or not known. Exit status 0: all that was found "
+        "serves, and every node answered; 5: a node did not answer; 6: something does not serve, or nothing is there.",
+    )
+    add_status(verb)
     _add_global(verb)
 
 

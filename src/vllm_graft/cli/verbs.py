@@ -9,6 +9,7 @@ from vllm_graft.cli.doctor import doctor
 from vllm_graft.cli.rehearse import rehearse
 from vllm_graft.cli.setting import Result, Setting
 from vllm_graft.cli.ship import ship
+from vllm_graft.cli.status import status
 from vllm_graft.cli.up import down, up
 from vllm_graft.errors import RequestError
 from vllm_graft.values.source import SourceOptions, parse_platform, parse_python, parse_source
@@ -206,6 +207,7 @@ VERBS: Mapping[str, Callable[[argparse.Namespace, Setting], Result]] = {
     "doctor": doctor,
     "up": up,
     "down": down,
+    "status": status,
     "rehearse": rehearse,
     "explain": _explain,
 }

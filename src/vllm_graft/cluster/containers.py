@@ -2,7 +2,7 @@
 """What of a deployment is on a node, and how it is started, looked at and taken away."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
@@ -13,6 +13,7 @@ from vllm_graft.cluster.launch import (
     RANK_LABEL,
     RUN_LABEL,
 )
+from vllm_graft.cluster.stamped import parse_stamped
 from vllm_graft.errors import NodeError
 from vllm_graft.image.engine import DEPLOYMENT_LABEL, Engine
 from vllm_graft.values.command import Command, Completed
@@ -22,7 +23,9 @@ GRACE = timedelta(seconds=30)
 
 _STOPPING = GRACE + timedelta(minutes=1)
 _LOOKING = timedelta(minutes=1)
-_MOST_LINES = 20_000
+_LISTING = timedelta(minutes=2)
+MOST_LINES = 20_000
+"""Of a log that are read at once, the last ones."""
 _ALIVE = ("running", "paused", "restarting")
 _SIGNALS = 128
 
@@ -48,6 +51,14 @@ class FoundContainer:
     out_of_memory: bool
     error: str
     """What the engine says of its start."""
+    started: str = ""
+    """When it was last started, as its engine writes time; what never ran has a year of 1."""
+    image: str = ""
+    """Its name, as it was given when the container was made."""
+    words: tuple[str, ...] = ()
+    """What its entrypoint is given."""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """Folder of the node and where the container sees it."""
 
     @property
     def is_alive(self) -> bool:
@@ -69,12 +80,13 @@ class FoundContainer:
         return f"ended with status {self.code}{more}"
 
 
-def list_containers(engine: Engine, deployment: str) -> Command:
+def list_containers(engine: Engine, deployment: str, timeout: timedelta = _LISTING) -> Command:
     """Ask for the containers of a deployment, whatever their state; empty: of all deployments."""
     label = f"{DEPLOYMENT_LABEL}={deployment}" if deployment else DEPLOYMENT_LABEL
     return engine.command(
         *("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}"),
         why="see what is there of the deployment",
+        timeout=timeout,
     )
 
 
@@ -103,10 +115,18 @@ def remove_containers(engine: Engine, containers: Sequence[str]) -> Command:
     return engine.command("rm", "--force", "--volumes", *containers, why="leave nothing behind")
 
 
-def read_log(engine: Engine, container: str, lines: int = _MOST_LINES) -> Command:
-    """Ask for the last lines of what a container said."""
+def read_log(
+    engine: Engine, container: str, lines: int | None = MOST_LINES, since: str = ""
+) -> Command:
+    """Ask for the last lines of what a container said; ``since``: not before then; None: all of them.
+
+    Source: Docker 20.10 to 28, daemon/logger/loggerutils: of the last lines, those are given that are not before ``since``.
+    """
     return engine.command(
-        *("logs", "--timestamps", "--tail", str(lines), container), why="see what it said last"
+        *("logs", "--timestamps", "--tail", "all" if lines is None else str(lines)),
+        *(("--since", since) if since else ()),
+        container,
+        why="see what it said last",
     )
 
 
@@ -145,13 +165,21 @@ def _container(told: Mapping[str, object]) -> FoundContainer | None:
         finished=str(state.get("FinishedAt") or ""),
         out_of_memory=state.get("OOMKilled") is True,
         error=str(state.get("Error") or ""),
+        started=str(state.get("StartedAt") or ""),
+        image=str(config.get("Image") or ""),
+        words=tuple(map(str, cast("Sequence[object]", config.get("Cmd") or ()))),
+        mounts=tuple(_mounts(told)),
     )
+
+
+def _mounts(told: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for each in cast("Sequence[Mapping[str, object]]", told.get("Mounts") or ()):
+        yield str(each.get("Source") or ""), str(each.get("Destination") or "")
 
 
 def parse_log(answer: Completed) -> tuple[str, ...]:
     """Read the answer to :func:`read_log`: what went to stdout and to stderr, in the order of time."""
-    lines = (answer.stdout + answer.stderr).decode("utf-8", "replace").splitlines()
-    return tuple(line.partition(" ")[2].rstrip() for line in sorted(filter(None, lines)))
+    return tuple(each.text for each in parse_stamped(answer))
 
 
 def is_name_taken(answer: Completed) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from vllm_graft.cluster.containers import FoundContainer
 from vllm_graft.cluster.launch import role_of
 from vllm_graft.rehearse.log_causes import diagnose_log
+from vllm_graft.rehearse.log_line import harmless
 from vllm_graft.rehearse.signatures import Signature
 from vllm_graft.values.deployment import Member
 from vllm_graft.values.log import LogEvent
@@ -67,12 +68,12 @@ def _said(rank: Rank) -> str:
     if rank.error is not None:
         at = f"line {rank.error.line} of its log"
         lines += [
-            f"  {rank.member.node} | {rank.error.text[:_WIDEST]}",
+            f"  {rank.member.node} | {harmless(rank.error.text)[:_WIDEST]}",
             f"    its first error, {at}",
         ]
         lines += [f"    {rank.error.cause}"] if rank.error.cause else []
     lines += ["  its last lines:"] if rank.log else []
-    lines += [f"  {rank.member.node} | {line[:_WIDEST]}" for line in rank.log[-_LINES:]]
+    lines += [f"  {rank.member.node} | {harmless(line)[:_WIDEST]}" for line in rank.log[-_LINES:]]
     return "\n".join(lines)
 
 

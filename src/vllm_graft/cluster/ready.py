@@ -10,6 +10,7 @@ from typing import cast
 
 from vllm_graft.values.deployment import Completion
 
+HEALTH_PATH = "/health"
 MODELS_PATH = "/v1/models"
 COMPLETIONS_PATH = "/v1/completions"
 
@@ -54,17 +55,22 @@ def read_models(reply: Reply, name: str) -> str | NotServed:
     if reply.status in (401, 403):
         why = f"{MODELS_PATH} wants a key that `up` does not have ({reply.shown})"
         return NotServed(why=why, is_early=False)
-    try:
-        told = cast("Mapping[str, object]", json.loads(reply.body))
-        listed = cast("Sequence[Mapping[str, object]]", told["data"])
-        ids = [str(each["id"]) for each in listed]
-    except (ValueError, KeyError, TypeError):
-        ids = []
+    ids = listed_models(reply)
     if reply.status != _OK or name not in ids:
         found = f"the models {', '.join(ids)}" if ids else reply.shown
         why = f"{MODELS_PATH} does not list {name}: {found}"
         return NotServed(why=why, is_early=False)
     return name
+
+
+def listed_models(reply: Reply) -> tuple[str, ...]:
+    """Give the ids that an answer to :data:`MODELS_PATH` lists; none where it is no such answer."""
+    try:
+        told = cast("Mapping[str, object]", json.loads(reply.body))
+        listed = cast("Sequence[Mapping[str, object]]", told["data"])
+        return tuple(str(each["id"]) for each in listed)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ()
 
 
 def completion_request(model: str) -> bytes:

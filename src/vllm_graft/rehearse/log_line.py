@@ -4,6 +4,7 @@
 
 import json
 import re
+import unicodedata
 from dataclasses import dataclass
 
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -38,6 +39,25 @@ class LogLine:
 def without_colours(text: str) -> str:
     """Take what steers a terminal out of a text (ECMA-48)."""
     return _COLOUR.sub("", text) if "\x1b" in text else text
+
+
+def harmless(text: str) -> str:
+    """Give a line so that a terminal shows it and obeys nothing in it.
+
+    Of a progress bar, which overwrites itself, the last state is given. What else steers, breaks lines or turns their direction
+    is written as an escape, and so are bytes that are no text.
+    """
+    states = [each for each in without_colours(text).split("\r") if each.strip()]
+    line = states[-1].rstrip() if states else ""
+    return "".join(each if each == "\t" or _is_shown(each) else _escape(each) for each in line)
+
+
+def _is_shown(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def unwrapped(line: str) -> str:

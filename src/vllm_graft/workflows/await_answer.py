@@ -27,6 +27,7 @@ from vllm_graft.cluster.ready import (
 )
 from vllm_graft.errors import GraftError, NodeError, VerificationError
 from vllm_graft.image.engine import Engine
+from vllm_graft.rehearse.log_line import harmless
 from vllm_graft.run.clock import Stopwatch, wait
 from vllm_graft.run.console import Console
 from vllm_graft.run.endpoint import PATIENCE, UNREACHED, Asking, Endpoint
@@ -202,7 +203,7 @@ class Waiting:
             return
         seconds = round(self.clock.passed.total_seconds())
         self.console.tell(
-            f"{seconds} s: {head.node} | {lines[-1] if lines else '(nothing said yet)'}"
+            f"{seconds} s: {head.node} | {harmless(lines[-1]) if lines else '(nothing said yet)'}"
         )
 
 

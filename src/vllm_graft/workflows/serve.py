@@ -12,12 +12,12 @@ from vllm_graft.cluster.containers import remove_containers, start_container
 from vllm_graft.cluster.launch import container_name, create_member, deployment_digest
 from vllm_graft.cluster.ready import MODELS_PATH
 from vllm_graft.cluster.standing import judge_standing
-from vllm_graft.fleet.ssh import Connection, reach_port
 from vllm_graft.run.clock import stamp
 from vllm_graft.run.console import Console
 from vllm_graft.run.endpoint import Endpoint, is_reached
 from vllm_graft.values.answered import all_values
 from vllm_graft.values.deployment import Completion, Deployment, UpOutcome, UpReceipt
+from vllm_graft.workflows.ask_api import endpoint_at
 from vllm_graft.workflows.await_answer import Waiting
 from vllm_graft.workflows.fleet_engines import FleetEngines
 from vllm_graft.workflows.launch_members import launch_members, undone_on_failure
@@ -102,11 +102,9 @@ def _waiting(
 
 
 def head_endpoint(deployment: Deployment, fleet: FleetEngines) -> Endpoint:
-    """Give the way to the API that holds wherever it listens and whatever lies between: through the head itself."""
-    host = reached_host(deployment.host)
-    over = fleet.engines[deployment.head.node].over
-    through = reach_port(over, host, deployment.port) if isinstance(over, Connection) else None
-    return Endpoint(host=host, port=deployment.port, through=through, variables=fleet.variables)
+    """Give the way to the API."""
+    engine = fleet.engines[deployment.head.node]
+    return endpoint_at(engine, deployment.host, deployment.port, fleet.variables)
 
 
 def _receipt(

@@ -2,6 +2,7 @@
 """Take the containers of a deployment away."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from vllm_graft.cluster.containers import (
     FoundContainer,
@@ -10,6 +11,7 @@ from vllm_graft.cluster.containers import (
     parse_containers,
     parse_ids,
     remove_containers,
+    says_nothing_of_it,
     stop_containers,
     unlisted,
     unremoved,
@@ -21,20 +23,27 @@ from vllm_graft.workflows.fleet_engines import FleetEngines
 
 
 def containers_on(
-    engine: Engine, deployment: str, variables: Mapping[str, str]
+    engine: Engine,
+    deployment: str,
+    variables: Mapping[str, str],
+    patience: timedelta = timedelta(minutes=2),
 ) -> tuple[FoundContainer, ...]:
     """Give what a node has of a deployment, by rank; empty: of all deployments.
 
     Raises:
         NodeError: E570, its engine does not say; E500 to E507.
     """
-    listed = run_command(list_containers(engine, deployment), variables=variables)
+    listed = run_command(list_containers(engine, deployment, patience), variables=variables)
     if not listed.passed:
         raise unlisted(listed, engine)
     ids = parse_ids(listed)
     if not ids:
         return ()
-    return parse_containers(run_command(look_at(engine, ids), variables=variables))
+    looked = run_command(look_at(engine, ids, patience), variables=variables)
+    # One that is gone since is complained of; one that is there and cannot be looked at is not gone.
+    if not looked.passed and not says_nothing_of_it(looked):
+        raise unlisted(looked, engine)
+    return parse_containers(looked)
 
 
 def _everything(_: FoundContainer) -> bool:
