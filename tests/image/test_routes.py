@@ -139,7 +139,9 @@ class Bench:
 
     def plan(self, base: str | Made, donor: str | Made, **more: Any) -> Planned:
         sources = [each if isinstance(each, str) else self.layout(each) for each in (base, donor)]
-        wishes = RouteWishes(route=more.pop("route", None), nodes=more.pop("nodes", 0))
+        wishes = more.pop("wishes", None)
+        if wishes is None:
+            wishes = RouteWishes(route=more.pop("route", None), nodes=more.pop("nodes", 0))
         request = PlanRequest(
             base=parse_source(sources[0]),
             donor=parse_source(sources[1]),
@@ -194,6 +196,15 @@ def test_a_base_that_knows_the_model_stays_as_it_is(bench: Bench) -> None:
 def test_the_donors_image_is_taken_where_nothing_is_lost(bench: Bench) -> None:
     planned = bench.plan(Made(gpus=(90, 121)), replace(DONOR, gpus=(90, 120, 121)))
     assert recommended(planned.route) == {"one node": "donor-as-is", "several nodes": "donor-as-is"}
+
+
+def test_whoever_adds_a_node_to_a_deployment_has_the_same_image(bench: Bench) -> None:
+    sources = bench.layout(NODE), bench.layout(DONOR)
+    made = [
+        bench.plan(*sources, wishes=RouteWishes.of_deployment(nodes)).written for nodes in (2, 3)
+    ]
+    assert made[0] == made[1] is not None
+    assert RouteWishes.of_deployment(1).nodes == 1
 
 
 @pytest.mark.network

@@ -4,7 +4,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from vllm_graft.errors import RequestError
 from vllm_graft.image.overlay import build_overlay
@@ -33,6 +33,14 @@ class RouteWishes:
     """None: the one that is recommended."""
     nodes: int = 0
     """0: nobody said."""
+
+    @classmethod
+    def of_deployment(cls, nodes: int) -> Self:
+        """Wish for what serves on so many nodes.
+
+        Two stand for any more: the plan is named in the image's labels, and whoever adds a node has the same image.
+        """
+        return cls(nodes=min(nodes, 2))
 
 
 def judge_route(

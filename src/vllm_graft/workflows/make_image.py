@@ -145,7 +145,7 @@ def _planned(
             donor=settings.donor.source,
             model=_description(head, wishes.model, folder),
             features=settings.model.features,
-            wishes=RouteWishes(nodes=wishes.nodes),
+            wishes=RouteWishes.of_deployment(wishes.nodes),
         ),
         environment=environment,
         console=console,
