@@ -9,7 +9,7 @@ import pytest
 
 ROOM = Path(__file__).parents[2] / "src/vllm_graft/rehearse"
 PACKAGE = "vllm_graft.rehearse."
-OF_THE_INSTALL = {"torch", "transformers", "tokenizers", "safetensors", "vllm"}
+OF_THE_INSTALL = {"numpy", "torch", "transformers", "tokenizers", "safetensors", "vllm"}
 
 
 def imported(nodes: list[ast.stmt]) -> set[str]:

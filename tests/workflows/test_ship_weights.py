@@ -541,8 +541,11 @@ def test_the_command_line_gives_a_receipt_by_its_schema_and_a_status(
         (("--weights", "a/b"), "ship what, and where?"),
         (("--weights", "a/b/c", "spark1"), "neither a Hugging Face id nor a folder"),
         (("--weights", "a/b", "spark1", "--hub", "x"), "no folder of a cache"),
-        (("--weights", "a/b", "spark1", "--hub", "sp ark=/x"), "not a name of a node"),
-        (("--weights", "a/b", "spark1", "--address", "spark1"), "not a name of a node"),
+        (
+            ("--weights", "a/b", "spark1", "--hub", "sp ark=/x"),
+            "names sp ark, which is none of the machines",
+        ),
+        (("--weights", "a/b", "spark1", "--address", "spark1"), "no address of a node: 'spark1'"),
         (("--weights", "a/b", "spark1", "--address", "spark1=-x"), "no address of a node"),
         (("vllm:1", "spark1", "--hub", "/x"), "say nothing of an image"),
         (("vllm:1", "spark1", "--revision", "x"), "say nothing of an image"),
