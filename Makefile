@@ -25,12 +25,12 @@ demo: $(RUN) ## the story: fetch two vLLM releases, plan the graft, write ./demo
 	@echo; echo "Look at demo-out/report.html and demo-out/overlay.diff. To put it into an install of vLLM 0.14.1:"
 	@echo "  $(BIN)/vllm-graft apply demo-out/plan.json /path/to/site-packages"
 
-# What stays in one process, tests/conftest.py says.
+# Tests of one file share what they have made, so they stay in one process.
 test: $(DEV) ## every test that needs no torch
-	@$(BIN)/python -m pytest -m "not vllm and not full" -n 3 --dist loadgroup
+	@$(BIN)/python -m pytest -m "not vllm and not full" -n 3 --dist loadfile
 
 test-vllm: $(DEV) ## real vLLM on CPU: the named subset; builds its environments outside the tree
-	@$(BIN)/python -m pytest -m "vllm and not full" -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -m "vllm and not full" -n 2 --dist loadfile
 
 test-all: $(DEV) ## everything, the full matrices too (hours); writes what they show into the tree
 	@VLLM_GRAFT_RECORD=1 $(BIN)/python -m pytest

@@ -61,6 +61,16 @@ class Docker:
         found = [line.split() for line in self.run("ps", "--all", *label).splitlines()]
         return [container for image, container in found if image in self.tags]
 
+    def volumes(self) -> frozenset[str]:
+        return frozenset(self.run("volume", "ls", "--quiet").split())
+
+    def left(self, before: frozenset[str]) -> frozenset[str]:
+        """Give the volumes that came since then and stay; those of tests that are at work beside go again."""
+        deadline = time.monotonic() + 60
+        while (found := self.volumes() - before) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
+
     def clean(self) -> None:
         for tag in self.tags:
             repository = tag.partition(":")[0]

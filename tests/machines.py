@@ -4,6 +4,7 @@ A machine is lost as a real one is: its link goes down, and then all that runs o
 """
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
@@ -437,33 +438,19 @@ def machines(**kinds: Kind) -> Generator[Machines]:
 
 @contextlib.contextmanager
 def _network() -> Generator[Network]:
-    taken = _run("ip", "-o", "address")
-    free = [each for each in range(1, 255) if f"198.18.{each}." not in taken]
-    number = random.SystemRandom().choice(free)
     link = f"vg{uuid.uuid4().hex[:8]}"
     child = subprocess.Popen(
         ["unshare", "--net", "sh", "-ec", NETWORK], stdout=subprocess.PIPE, start_new_session=True
     )
-    made = Network(child=child, number=number, link=link)
+    made = Network(child=child, number=0, link=link)
     try:
         assert child.stdout is not None, "it was asked for"
         if child.stdout.readline().strip() != b"ready":
             _skip("no bridge can be made in a namespace of its own")
-        _run(
-            "ip",
-            "link",
-            "add",
-            link,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "here",
-            "netns",
-            str(child.pid),
-        )
+        there = ("type", "veth", "peer", "name", "here", "netns", str(child.pid))
+        _run("ip", "link", "add", link, *there)
         made.run("ip", "link", "set", "here", "master", "lan", "up")
-        _run("ip", "address", "add", f"198.18.{number}.254/24", "dev", link)
+        made.number = _take_number(link)
         _run("ip", "link", "set", link, "up")
         yield made
     finally:
@@ -472,6 +459,17 @@ def _network() -> Generator[Network]:
         child.wait()
         if child.stdout is not None:
             child.stdout.close()
+
+
+def _take_number(link: str) -> int:
+    """Give this link an address in a network that nobody has; tests run beside one another."""
+    with (Path(tempfile.gettempdir()) / "vllm-graft-test-networks").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        taken = _run("ip", "-o", "address")
+        free = [each for each in range(1, 255) if f"198.18.{each}." not in taken]
+        number = random.SystemRandom().choice(free)
+        _run("ip", "address", "add", f"198.18.{number}.254/24", "dev", link)
+    return number
 
 
 def _plan(
